@@ -1,0 +1,46 @@
+# The first call of any target creates .venv and installs everything into it; later calls start at once.
+# Another interpreter: make PYTHON=python3.12 demo     Without make: see "Install" in README.md.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+# One thread per test process: the processes share the cores already, and bit-exact tests need a fixed number.
+TEST_ENVIRONMENT := OMP_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format clean
+
+help:
+	@echo "make demo     train baseline and Attention Residuals on real text, and compare them (minutes)"
+	@echo "make test     run the tests"
+	@echo "make check    lint, formatting and types"
+	@echo "make format   put the formatting right"
+	@echo "make install  only create .venv; the program is then .venv/bin/attnres"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "attnres needs Python 3.11 or newer, and this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
+	@echo "Creating .venv and installing into it (once; a minute or more)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/attnres demo
+
+test: $(INSTALLED)
+	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q -n auto --maxprocesses 8
+
+check: $(INSTALLED)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(INSTALLED)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,0 +1,110 @@
+"""Arguments and options that several commands share, so that each is spelt, explained and completed in one way.
+
+Use them as annotations:
+
+    @app.command()
+    def train(preset: PresetArgument, sets: SetOption = None, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR) -> None: ...
+
+Parameters that hold the runs folder must be called `runs_dir`: completion of run names looks it up by that name. The
+completion functions read folder names only; a shell waits for them at every press of the tab key.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnres_cli.discovery import names
+from attnres_cli.preset import catalogue
+from attnres_cli.runs.lookup import run_names
+
+DEFAULT_RUNS_DIR = Path("runs")
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Names of presets that start with `incomplete`."""
+    return _starting_with(incomplete, catalogue.names("preset"))
+
+
+def complete_overlay(incomplete: str) -> list[str]:
+    """Names of overlays that start with `incomplete`."""
+    return _starting_with(incomplete, catalogue.names("overlay"))
+
+
+def complete_residual(incomplete: str) -> list[str]:
+    """Names of residual schemes that start with `incomplete`."""
+    return _starting_with(incomplete, names("residual.schemes"))
+
+
+def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of runs (`name` or `group/name`) in the runs folder of the line being typed."""
+    root = Path(ctx.params.get("runs_dir") or os.environ.get("ATTNRES_RUNS") or DEFAULT_RUNS_DIR)
+    return _starting_with(incomplete, run_names(root))
+
+
+def complete_format(incomplete: str) -> list[str]:
+    """Names of table formats that start with `incomplete`."""
+    return _starting_with(incomplete, names("report.renderers"))
+
+
+def _starting_with(incomplete: str, candidates: Iterable[str]) -> list[str]:
+    return sorted({candidate for candidate in candidates if candidate.startswith(incomplete)})
+
+
+PresetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="PRESET",
+        help="Name of a preset (`attnres presets ls`) or path of a TOML file.",
+        autocompletion=complete_preset,
+    ),
+]
+OverlayOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--overlay",
+        metavar="NAME",
+        help="Put a partial preset on top; repeatable, applied in order, before --set.",
+        autocompletion=complete_overlay,
+    ),
+]
+ResidualOption = Annotated[
+    str | None,
+    typer.Option(
+        "--residual",
+        metavar="SCHEME",
+        help="Use this residual scheme, with its defaults, instead of the preset's.",
+        autocompletion=complete_residual,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SECTION.KEY=VALUE",
+        help="Override one key (a TOML value); repeatable, applied last.",
+    ),
+]
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="Name of a run, a prefix that only it has, or its path.", autocompletion=complete_run
+    ),
+]
+RunsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN", help="Names of runs, prefixes that only one has, or paths.", autocompletion=complete_run
+    ),
+]
+RunsRootOption = Annotated[
+    Path, typer.Option("--runs-dir", envvar="ATTNRES_RUNS", metavar="FOLDER", help="Folder that holds the runs.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, numbers in full precision.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to exactly this file.")
+]

@@ -1,0 +1,92 @@
+"""Documents on their way out: to the terminal, into a pipe, or whole into one file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from attnres_cli.report.document import Document
+
+FORMAT_OF_SUFFIX = {".md": "markdown", ".csv": "csv", ".json": "json"}
+
+
+def chosen_format(format_name: str | None, output: Path | None, json: bool) -> str:
+    """The format asked for, else the one that the file's suffix names, else "table".
+
+    Raises UserError for a format that does not exist and for --json beside another format.
+    """
+    from attnres_cli.errors import ExitCode, UserError, nearest_name
+    from attnres_cli.report.document import formats
+
+    if json:
+        if format_name not in (None, "json"):
+            raise UserError(
+                f"--json and --format {format_name} exclude each other.", where="--format", exit_code=ExitCode.USAGE
+            )
+        return "json"
+    if format_name is None:
+        return FORMAT_OF_SUFFIX.get(output.suffix.lower() if output else "", "table")
+    if format_name not in formats():
+        raise UserError(
+            f"There is no output format '{format_name}'.",
+            where="--format",
+            expected=", ".join(formats()),
+            nearest=nearest_name(format_name, formats()),
+            exit_code=ExitCode.USAGE,
+        )
+    return format_name
+
+
+def check_writable(path: Path) -> None:
+    """Raise UserError when there can be no such file, before any work is done for it."""
+    from attnres_cli.errors import ExitCode, UserError
+
+    fault = None
+    if path.is_dir():
+        fault = f"'{path}' is a folder"
+    elif not path.absolute().parent.is_dir():
+        fault = f"There is no folder '{path.parent}'"
+    if fault:
+        raise UserError(f"{fault}.", where="--output", expected="the path of a file", exit_code=ExitCode.USAGE)
+
+
+def print_document(document: Document, format_name: str) -> None:
+    """Write the document to stdout: folded and coloured for a terminal, whole and plain into a pipe.
+
+    Characters that the stream's encoding lacks become "?": a table must not end in a traceback.
+    """
+    from attnres_cli.report.document import render
+
+    width, colour = _terminal()
+    text = render(document, format_name, width_columns=width, colour=colour)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def write_document(document: Document, format_name: str, path: Path) -> None:
+    """Write the document to exactly this file, in one step. Raises UserError when that is not possible."""
+    from attnres_cli.errors import UserError
+    from attnres_cli.report.document import render
+    from attnres_cli.runs.files import write_whole
+
+    text = render(document, format_name)
+    target = path.resolve()  # through a link, so that the link stays one
+    try:
+        write_whole(target, text)
+    except OSError as error:
+        raise UserError(f"The result cannot be written: {error.strerror or error}.", where=str(path)) from error
+    typer.echo(f"wrote {path}", err=True)
+
+
+def _terminal() -> tuple[int | None, bool]:
+    """(width in columns, whether colour is wanted) of stdout; (None, False) off a terminal."""
+    from attnres_cli.cli.console import is_interactive, stdout
+
+    if not is_interactive(sys.stdout):
+        return None, False
+    console = stdout()
+    return console.width, console.color_system is not None and not console.no_color

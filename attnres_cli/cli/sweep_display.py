@@ -1,0 +1,169 @@
+"""What a sweep shows on stderr: a live panel on a terminal, a line per event and every half minute elsewhere.
+
+The trainings may run in other processes, so their progress is read from their run directories, like everybody else's.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from attnres_cli.cli.console import is_interactive, stderr
+from attnres_cli.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from attnres_cli.sweep.engine import Listener
+    from attnres_cli.sweep.results import Run, Sweep, SweepDirectory
+
+PLAIN_EVERY_SECONDS = 30.0
+REFRESH_PER_SECOND = 2
+
+
+@contextmanager
+def display(directory: SweepDirectory, sweep: Sweep) -> Iterator[Listener]:
+    """A listener for `sweep.engine.run_sweep` that shows what happens, live where somebody is watching."""
+    progress = _Progress(directory, sweep)
+    if is_interactive(sys.stderr):
+        from rich.live import Live
+
+        with Live(
+            console=stderr(), get_renderable=progress.panel, refresh_per_second=REFRESH_PER_SECOND, transient=True
+        ) as live:
+            progress.print = live.console.print
+            yield progress
+    else:
+        progress.print = lambda line: print(line, file=sys.stderr, flush=True)
+        with _every(PLAIN_EVERY_SECONDS, lambda: progress.print(progress.line())):
+            yield progress
+
+
+class _Progress:
+    """Listens to the engine, and reads how far the running trainings are."""
+
+    def __init__(self, directory: SweepDirectory, sweep: Sweep) -> None:
+        self.directory, self.sweep = directory, sweep
+        self.running: dict[str, Run] = {}
+        self.began = time.monotonic()
+        self.share_at_start: float | None = None
+        self.print: Callable[[str], None] = lambda line: None
+
+    def started(self, run: Run) -> None:
+        if self.share_at_start is None:
+            self.share_at_start = self._share()
+        self.running[run.digest] = run
+
+    def ended(self, run: Run) -> None:
+        self.running.pop(run.digest, None)
+        if run.status == "finished" and run.loss is not None:
+            seconds = "" if run.train_seconds is None else f" after {duration(run.train_seconds)} of training"
+            self.print(f"{_name(run)}: validation loss {run.loss:.4f}{seconds}")
+        else:
+            self.print(f"{_name(run)}: {run.status}: {run.error}")
+
+    def line(self) -> str:
+        """Everything in one line."""
+        counted = self.sweep.counted
+        parts = [f"{counted.get('finished', 0)} of {len(self.sweep.runs)} runs finished", f"{self._share():.0%}"]
+        parts += [f"{_name(run)} step {step}/{steps}" for run, step, steps in self._positions()]
+        return ", ".join([*parts, f"ETA {self._eta()}"])
+
+    def panel(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        counted = self.sweep.counted
+        failed = counted.get("failed", 0) + counted.get("diverged", 0)
+        head = f"{counted.get('finished', 0)} of {len(self.sweep.runs)} runs finished"
+        head += f", {failed} failed" if failed else ""
+        grid = Table.grid(padding=(0, 2))
+        for run, step, steps in self._positions():
+            grid.add_row(
+                Text(_name(run)),
+                ProgressBar(total=steps or 1, completed=step, width=20),
+                Text(f"{step}/{steps or '?'}"),
+            )
+        elapsed = duration(time.monotonic() - self.began)
+        return Group(
+            ProgressBar(total=1.0, completed=self._share(), width=60),
+            Text(f"{head}   elapsed {elapsed}   ETA {self._eta()}"),
+            grid,
+        )
+
+    def _positions(self) -> list[tuple[Run, int, int | None]]:
+        """(run, finished steps, steps in all or None) of every running training."""
+        return [(run, *self._position(run)) for run in list(self.running.values())]
+
+    def _position(self, run: Run) -> tuple[int, int | None]:
+        if run.folder is None:
+            return 0, None
+        state = RunDirectory(self.directory.path / run.folder).read_state()
+        return int(state.get("step") or 0), state.get("steps")
+
+    def _share(self) -> float:
+        """How much of the sweep's training is done, from 0 to 1, weighted by what each run costs."""
+        done = total = 0.0
+        for run in list(self.sweep.runs):
+            weight = self._weight(run)
+            total += weight
+            if run.digest in self.running:
+                step, steps = self._position(run)
+                done += weight * step / steps if steps else 0.0
+            elif run.status not in ("planned", "interrupted", "running"):
+                done += weight
+        return done / total if total else 1.0
+
+    def _weight(self, run: Run) -> float:
+        """What a run costs in comparison: its timed step, or the number of its operations, which depth stands for."""
+        depth = self.sweep.cell(run.cell).shape.transformer_blocks
+        timed = self.sweep.budget.get("step_seconds", {}).get(run.arm)
+        if not timed:
+            return float(depth)
+        from attnres_cli.sweep.budget import interpolated
+
+        return interpolated({int(key): value for key, value in timed.items()}, depth)
+
+    def _eta(self) -> str:
+        gained = self._share() - (self.share_at_start or 0.0)
+        if gained <= 0.005:
+            return "–"
+        return duration((time.monotonic() - self.began) * (1 - self._share()) / gained)
+
+
+def duration(seconds: float) -> str:
+    """`seconds` as people say it: 45 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _name(run: Run) -> str:
+    return f"{run.cell} {run.arm}"
+
+
+@contextmanager
+def _every(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` from a thread while the body runs."""
+    over = threading.Event()
+
+    def loop() -> None:
+        while not over.wait(seconds):
+            act()
+
+    thread = threading.Thread(target=loop, name="attnres-sweep-lines", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,0 +1,188 @@
+"""`attnres train PRESET`: one run, seen live, resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attnres_cli.cli.options import (
+    DEFAULT_RUNS_DIR,
+    JsonOption,
+    OverlayOption,
+    ResidualOption,
+    RunsRootOption,
+    SetOption,
+    complete_preset,
+    complete_run,
+)
+from attnres_cli.errors import ExitCode, UserError
+
+if TYPE_CHECKING:
+    from attnres_cli.preset.reading import Preset
+    from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.loop import TrainResult
+
+app = typer.Typer(add_completion=False)
+
+OptionalPreset = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PRESET",
+        help="Name of a preset (`attnres presets ls`) or path of a TOML file.",
+        autocompletion=complete_preset,
+    ),
+]
+NameOption = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Name of the run; default: preset, scheme, seed, time.")
+]
+ResumeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--resume", metavar="RUN", help="Go on with an interrupted run, exactly.", autocompletion=complete_run
+    ),
+]
+StepsOption = Annotated[
+    int | None, typer.Option("--steps", min=1, help="Train this many steps instead of train.horizon_tokens.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Initial weights and data order (train.seed).")]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N (train.device).")
+]
+
+
+@app.command()
+def train(
+    preset: OptionalPreset = None,
+    residual: ResidualOption = None,
+    overlays: OverlayOption = None,
+    sets: SetOption = None,
+    name: NameOption = None,
+    steps: StepsOption = None,
+    seed: SeedOption = None,
+    device: DeviceOption = None,
+    resume: ResumeOption = None,
+    runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
+    json_output: JsonOption = False,
+) -> None:
+    """Train a model from a preset.
+
+    Progress goes to stderr, the result to stdout. Ctrl-C stops at the next step with a checkpoint and prints the
+    command that goes on from it; a second Ctrl-C ends at once.
+    """
+    if resume is not None:
+        given: dict[str, object] = {
+            "PRESET": preset,
+            "--residual": residual,
+            "--overlay": overlays,
+            "--set": sets,
+            "--name": name,
+        }
+        given |= {"--steps": steps, "--seed": seed, "--device": device}
+        _refuse_changes(given, resume)
+        result = resume_run(resume, runs_dir)
+    else:
+        if preset is None:
+            raise UserError(
+                "Which preset?", expected="attnres train PRESET, or attnres train --resume RUN",
+                hint="attnres presets ls", exit_code=ExitCode.USAGE,
+            )  # fmt: skip
+        sets = [*(sets or []), *_everyday_sets(seed, device)]
+        loaded = load_for_training(preset, overlays=overlays or (), residual=residual, sets=sets, steps=steps)
+        result = train_preset(loaded, runs_dir, name=name)
+    _report(result, json_output)
+
+
+def load_for_training(
+    ref: str, *, overlays: Any = (), residual: str | None = None, sets: Any = (), steps: int | None = None
+) -> Preset:
+    """The preset, with `steps` optimiser steps where given."""
+    from attnres_cli.preset.reading import load_preset
+
+    preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets)
+    for note in preset.notes:
+        typer.echo(f"note: {note}", err=True)
+    if steps is not None:
+        preset = preset.replace({"train.horizon_tokens": steps * preset.train.tokens_per_step})
+    return preset
+
+
+def train_preset(preset: Preset, runs_dir: Path, *, name: str | None = None) -> TrainResult:
+    """Train in a new run directory below `runs_dir`, with the display on stderr."""
+    from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.device import choose_device
+
+    choose_device(preset.train.device)  # a device that is not there leaves no empty run behind
+    stem = f"{preset.name}-{preset.residual.scheme}-s{preset.train.seed}"
+    return _train(preset, RunDirectory.create(runs_dir, stem, name), resume=False)
+
+
+def resume_run(ref: str, runs_dir: Path) -> TrainResult:
+    """Go on with the run that `ref` names. Raises UserError when it is still running."""
+    from attnres_cli.preset.reading import preset_from_dict
+    from attnres_cli.runs.lookup import find_run
+
+    run = find_run(ref, runs_dir)
+    if run.status == "running":
+        raise UserError(
+            f"Run '{run.name}' is still running (process {run.read_state().get('pid')}).", where=str(run.path)
+        )
+    preset = preset_from_dict(
+        run.resolved(), str(run.manifest()["preset_name"]), source_text=run.preset_toml.read_text("utf-8")
+    )
+    return _train(preset, run, resume=True)
+
+
+def _train(preset: Preset, run: RunDirectory, *, resume: bool) -> TrainResult:
+    from attnres_cli.cli.train_display import display
+    from attnres_cli.train.loop import train
+
+    with display() as listener:
+        return train(preset, run, on_event=listener, resume=resume)
+
+
+def _everyday_sets(seed: int | None, device: str | None) -> list[str]:
+    return [f"train.seed={seed}"] * (seed is not None) + [f'train.device="{device}"'] * (device is not None)
+
+
+def _refuse_changes(given: dict[str, object], resume: str) -> None:
+    """A resumed run is the same run: whatever would change it is refused by name."""
+    changed = [option for option, value in given.items() if value]
+    if changed:
+        raise UserError(
+            f"--resume goes on with a run exactly as it began; {', '.join(changed)} would change it.",
+            hint=f"attnres train --resume {resume}, or start a new run without --resume",
+            exit_code=ExitCode.USAGE,
+        )
+
+
+def _report(result: TrainResult, json_output: bool) -> None:
+    from dataclasses import asdict
+
+    from attnres_cli.cli.console import print_json
+    from attnres_cli.train.loop import resume_command
+
+    interrupted = result.status == "interrupted"
+    evaluation = result.evaluation
+    if json_output:
+        print_json(
+            "train",
+            {
+                "run": result.run.name,
+                "path": str(result.run.path),
+                "status": result.status,
+                "step": result.step,
+                "train_seconds": result.train_seconds,
+                "validation": None if evaluation is None else asdict(evaluation),
+                "resume": resume_command(result.run) if interrupted else None,
+            },
+        )
+    else:
+        if evaluation is not None:
+            bytes_part = "" if evaluation.bits_per_byte is None else f", {evaluation.bits_per_byte:.4f} bits per byte"
+            typer.echo(f"validation loss {evaluation.loss:.4f}, perplexity {evaluation.perplexity:.2f}{bytes_part}")
+        typer.echo(f"run {result.run.path} {result.status} at step {result.step}")
+    if interrupted:
+        typer.echo(f"resume with: {resume_command(result.run)}", err=True)
+        raise typer.Exit(ExitCode.INTERRUPTED)

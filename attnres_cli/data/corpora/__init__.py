@@ -1,0 +1,6 @@
+"""Corpora: every file here is one kind of corpus.
+
+A corpus has `Config` (its keys of [data]), `GIVES` (Document, TokenDocument or TokenFile) and
+`documents(config, base_folder)`, which gives the same documents in the same order each time it is called. A corpus that
+gives no text also says its `vocabulary_size(config)`, and may `decode(config, ids)`.
+"""

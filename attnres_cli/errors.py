@@ -1,0 +1,67 @@
+"""What a user did wrong, as a value: one sentence, the place, what was expected, and one thing to try.
+
+Every room raises these; only `cli/app.py` turns them into a panel and an exit code. Programming errors stay `assert`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What the process returns. Documented in docs/exit-codes.md and relied on by scripts: never renumber."""
+
+    DONE = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    INPUT = 3
+    DIVERGED = 4
+    OUT_OF_MEMORY = 5
+    THRESHOLD = 6
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong.
+
+    what: one sentence. where: `file:line` or the option. expected: what would be right. nearest: the valid name closest
+    to the one given. hint: one command or action to try.
+    """
+
+    what: str
+    where: str | None = None
+    expected: str | None = None
+    nearest: str | None = None
+    hint: str | None = None
+
+
+class UserError(Exception):
+    """One or more faults that the user can mend; shown as one panel, without a traceback."""
+
+    def __init__(
+        self,
+        what: str | Sequence[Fault],
+        *,
+        where: str | None = None,
+        expected: str | None = None,
+        nearest: str | None = None,
+        hint: str | None = None,
+        exit_code: ExitCode = ExitCode.INPUT,
+    ) -> None:
+        if isinstance(what, str):
+            self.faults: tuple[Fault, ...] = (Fault(what, where, expected, nearest, hint),)
+        else:
+            self.faults = tuple(what)
+        assert self.faults, "a UserError without a fault"
+        self.exit_code = exit_code
+        super().__init__("; ".join(fault.what for fault in self.faults))
+
+
+def nearest_name(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name a user most likely meant, or None when nothing is close."""
+    close = get_close_matches(name, list(valid), n=1, cutoff=0.55)
+    return close[0] if close else None

@@ -1,0 +1,1 @@
+"""The decoder-only trunk that every residual scheme runs on. Knows no scheme by name."""

@@ -1,0 +1,49 @@
+"""From a preset to an initialised model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from attnres_cli.model.initialisation import initialise
+from attnres_cli.model.trunk import LanguageModel
+from attnres_cli.residual.protocol import Geometry
+from attnres_cli.residual.registry import build_residual
+
+if TYPE_CHECKING:
+    from attnres_cli.preset.reading import Preset
+
+
+def build_model(
+    preset: Preset, vocab_size: int, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+) -> LanguageModel:
+    """The preset's model with `vocab_size` tokens, initialised from `preset.train.seed`.
+
+    device "meta" allocates nothing. dtype is that of the weights: float32 for training, float64 in tests.
+    Raises UserError when the residual scheme does not fit the depth.
+    """
+    config = preset.model
+    geometry = Geometry(config.d_model, config.num_sublayers, config.norm_epsilon)
+    with torch.device("meta"), _WithoutInitialValues():
+        model = LanguageModel(config, build_residual(preset.residual, geometry), vocab_size).to(dtype)
+    if torch.device(device).type != "meta":
+        model.to_empty(device=device)
+    initialise(model, preset.train.seed)
+    return model
+
+
+class _WithoutInitialValues(TorchFunctionMode):
+    """Skips the initialisers that PyTorch's modules call when they are made.
+
+    Their values would be replaced anyway, and on the meta device they import the compiler, which takes seconds.
+    """
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            return None
+        return function(*args, **(kwargs or {}))

@@ -1,0 +1,1 @@
+"""Feed-forward networks, one file each, which defines `FeedForward(ModelConfig)`."""

@@ -1,0 +1,1 @@
+"""Sequence mixers, one file each, which defines `Mixer(ModelConfig)`."""

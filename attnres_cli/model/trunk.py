@@ -1,0 +1,125 @@
+"""The language model: embedding, one loop over sublayers that a residual scheme steers, final norm, head."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Protocol, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnres_cli import discovery
+from attnres_cli.model.norm import RMSNorm
+from attnres_cli.model.sublayer import Project, Sublayer
+from attnres_cli.preset.schema import ModelConfig
+from attnres_cli.residual.protocol import ParameterGroup, Residual, Role, Site, State, SublayerInput
+
+IGNORED_TARGET = -100
+
+
+class Watcher(Protocol):
+    """Sees every step of the trunk loop; what it does with the tensors is its own affair."""
+
+    def sublayer(self, site: Site, before: State, x: SublayerInput, output: Tensor, after: State) -> None: ...
+
+    def close(self, state: State, output: Tensor) -> None: ...
+
+
+class TransformerBlock(nn.Module):
+    """One attention and one feed-forward sublayer with their norms; a container, the trunk loop does the work."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        mixer = discovery.load("model.mixers", config.mixer, what="sequence mixer", where="model.mixer")
+        feed_forward = discovery.load(
+            "model.feed_forward", config.feed_forward, what="feed-forward", where="model.feed_forward"
+        )
+        self.attention_norm = RMSNorm(config.d_model, config.norm_epsilon)
+        self.attention: Sublayer = mixer.Mixer(config)
+        self.feed_forward_norm = RMSNorm(config.d_model, config.norm_epsilon)
+        self.feed_forward: Sublayer = feed_forward.FeedForward(config)
+
+
+class LanguageModel(nn.Module):
+    """Decoder-only transformer. Knows the residual scheme only through `residual.protocol.Residual`.
+
+    Built by `model.build.build_model`, which also initialises it.
+    """
+
+    def __init__(self, config: ModelConfig, residual: Residual, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = vocab_size
+        self.embedding = nn.Embedding(vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(TransformerBlock(config) for _ in range(config.transformer_blocks))
+        self.residual = residual
+        self.final_norm = RMSNorm(config.d_model, config.norm_epsilon)
+        self.head = None if config.tie_embeddings else nn.Linear(config.d_model, vocab_size, bias=False)
+        self._depth = tuple(self._sites_and_sublayers())
+        self._projects = type(residual).project is not Residual.project
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [B, T] int64 → logits [B, T, vocabulary]."""
+        return F.linear(self.walk(tokens), self.head_weight)
+
+    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """Summed cross-entropy in nats over targets [B, T] that are not `IGNORED_TARGET`; a scalar in at least
+        float32."""
+        logits = self(tokens)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return F.cross_entropy(wide.flatten(0, 1), targets.flatten(), ignore_index=IGNORED_TARGET, reduction="sum")
+
+    def walk(self, tokens: Tensor, watcher: Watcher | None = None) -> Tensor:
+        """The trunk: tokens [B, T] → what the head sees [B, T, d]. `watcher` is shown every sublayer, for observers."""
+        residual = self.residual
+        state = residual.open(self.embedding(tokens))
+        for site, sublayer in self._depth:
+            x, before = residual.read(state, site)
+            output = sublayer(x, self._project(before, site))
+            after = residual.write(before, site, output)
+            if watcher is not None:
+                watcher.sublayer(site, before, x, output, after)
+            state = after
+        closed = residual.close(state, self.final_norm)
+        if watcher is not None:
+            watcher.close(state, closed)
+        return closed
+
+    @property
+    def head_weight(self) -> Tensor:
+        return self.embedding.weight if self.head is None else self.head.weight
+
+    def sites(self) -> tuple[Site, ...]:
+        return tuple(site for site, _ in self._depth)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """How the optimiser treats each parameter, by its name in the state dict; every parameter is named."""
+        groups = {"embedding.weight": ParameterGroup(Role.EMBEDDING, weight_decay=True)}
+        if self.head is not None:
+            groups["head.weight"] = ParameterGroup(Role.HEAD, weight_decay=True)
+        for path, module in self.named_modules():
+            if isinstance(module, RMSNorm):
+                groups[f"{path}.gain"] = ParameterGroup(Role.NORM_GAIN, weight_decay=False)
+            elif isinstance(module, Sublayer):
+                for name, spec in module.matrices().items():
+                    groups[f"{path}.{name}"] = ParameterGroup(
+                        Role.MATRIX, weight_decay=True, split_rows=spec.split_rows
+                    )
+        groups |= {f"residual.{name}": group for name, group in self.residual.parameter_groups().items()}
+        undeclared = {name for name, _ in self.named_parameters()} ^ groups.keys()
+        assert not undeclared, f"parameters without an optimiser group, or groups without a parameter: {undeclared}"
+        return groups
+
+    def _project(self, state: State, site: Site) -> Project | None:
+        if not self._projects or site.kind != "attention":
+            return None
+        return partial(self.residual.project, state, site)
+
+    def _sites_and_sublayers(self) -> list[tuple[Site, Sublayer]]:
+        depth: list[tuple[Site, Sublayer]] = []
+        for layer, module in enumerate(self.blocks):
+            block = cast(TransformerBlock, module)
+            depth.append((Site(2 * layer, layer, "attention", block.attention_norm), block.attention))
+            depth.append((Site(2 * layer + 1, layer, "feed_forward", block.feed_forward_norm), block.feed_forward))
+        return depth

@@ -1,0 +1,1 @@
+"""Presets: what a run is made of, read from TOML. This room imports nothing of the rest."""

@@ -1,0 +1,162 @@
+"""Which presets and overlays there are: the project's (./presets), the user's, and the built-in ones; the first wins.
+
+Overlays, partial presets to put on others, live in the subfolder `overlays`. Only folders and first lines are read, so
+that listing and completion are instant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attnres_cli.errors import UserError, nearest_name
+from attnres_cli.shipped import shipped_folder
+
+Kind = Literal["preset", "overlay"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One preset or overlay. place: "project", "user" or "built in". shadows: files of the same name that it hides."""
+
+    name: str
+    kind: Kind
+    place: str
+    path: Path
+    shadows: tuple[Path, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The first comment line of the file, without its #; empty where it does not begin with one."""
+        try:
+            with self.path.open(encoding="utf-8-sig", errors="replace") as file:
+                first = next((line.strip() for line in file if line.strip()), "")
+        except OSError:
+            return ""
+        return first.lstrip("#").strip() if first.startswith("#") else ""
+
+    @property
+    def shadowing_note(self) -> str | None:
+        """A sentence about the files that this one hides, None where there is none."""
+        if not self.shadows:
+            return None
+        return f"{self.kind} '{self.name}' is {shown(self.path)}; it hides {', '.join(map(shown, self.shadows))}."
+
+
+def preset_folders() -> tuple[tuple[str, Path], ...]:
+    """(place, folder), the first one wins; a folder need not exist."""
+    configuration = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    built_in = shipped_folder("presets")
+    places = [("project", Path("presets")), ("user", configuration / "attnres" / "presets"), ("built in", built_in)]
+    # Inside a clone of the program, ./presets is the built-in folder.
+    return tuple((place, folder) for place, folder in places if place == "built in" or not _same(folder, built_in))
+
+
+def entries(kind: Kind = "preset") -> tuple[Entry, ...]:
+    """All presets (or overlays), by name; of several with one name the one that wins, knowing what it hides."""
+    found: dict[str, list[tuple[str, Path]]] = {}
+    for place, folder in preset_folders():
+        for path in sorted(_files(folder, kind)):
+            found.setdefault(path.stem, []).append((place, path))
+    return tuple(
+        Entry(name, kind, files[0][0], files[0][1], tuple(path for _, path in files[1:]))
+        for name, files in sorted(found.items())
+    )
+
+
+def names(kind: Kind = "preset") -> tuple[str, ...]:
+    """Names of all presets (or overlays), sorted."""
+    return tuple(entry.name for entry in entries(kind))
+
+
+def find(name: str, kind: Kind = "preset", *, where: str | None = None, below: Path | None = None) -> Entry:
+    """The preset (or overlay) of this name.
+
+    below: a file of the same name that asks for the one it hides (a project's `cpu-small` that extends `cpu-small`).
+    Raises UserError with the nearest name; says so where the name is one of the other kind, or of a file here.
+    """
+    entry = next((each for each in entries(kind) if each.name == name), None)
+    if entry is not None and below is not None:
+        entry = _below(entry, below)
+    if entry is None:
+        raise UserError(
+            f"There is no {kind} '{name}'.",
+            where=where,
+            expected=_expected(name, kind),
+            nearest=nearest_name(name, names(kind)),
+            hint=_hint(name, kind),
+        )
+    return entry
+
+
+def find_either(ref: str) -> Entry:
+    """The preset, else the overlay, of this name, or the file at this path. Raises UserError."""
+    if is_path(ref):
+        path = Path(ref).expanduser()
+        if not path.exists():
+            raise no_such_file(path)
+        kind: Kind = "overlay" if path.resolve().parent.name == "overlays" else "preset"
+        return Entry(path.stem, kind, "file", path)
+    return find(ref, "overlay" if ref in names("overlay") and ref not in names("preset") else "preset")
+
+
+def no_such_file(path: Path, where: str | None = None) -> UserError:
+    """The error about a preset's path that leads nowhere, with the nearest file beside it."""
+    neighbours = [each.stem for each in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    nearest = nearest_name(path.stem, neighbours)
+    return UserError(
+        f"There is no file {shown(path)}.",
+        where=where,
+        expected="a preset's TOML file, or a name of `attnres presets ls`",
+        nearest=shown(path.parent / f"{nearest}.toml") if nearest else None,
+    )
+
+
+def is_path(ref: str | Path) -> bool:
+    """Whether `ref` is a path rather than a name: a Path, or text with a folder or the ending .toml in it."""
+    return isinstance(ref, Path) or ref.endswith(".toml") or "/" in ref or os.sep in ref
+
+
+def shown(path: Path) -> str:
+    """The path as a user would type it: relative where it lies below the working directory."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _below(entry: Entry, asking: Path) -> Entry | None:
+    """`entry`, or, where `asking` is one of its files, the first of those that file hides."""
+    files = [entry.path, *entry.shadows]
+    position = next((index for index, path in enumerate(files) if _same(path, asking)), None)
+    if position is None:
+        return entry
+    rest = files[position + 1 :]
+    return Entry(entry.name, entry.kind, "", rest[0], tuple(rest[1:])) if rest else None
+
+
+def _files(folder: Path, kind: Kind) -> Iterator[Path]:
+    return (folder if kind == "preset" else folder / "overlays").glob("*.toml")
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def _expected(name: str, kind: Kind) -> str:
+    if kind == "preset" and name in names("overlay"):
+        return f"a whole preset; '{name}' is an overlay, to be put on one"
+    if kind == "overlay" and name in names("preset"):
+        return f"an overlay; '{name}' is a whole preset"
+    return ", ".join(names(kind)) or f"a {kind} in ./presets"
+
+
+def _hint(name: str, kind: Kind) -> str:
+    if kind == "preset" and name in names("overlay"):
+        return f"cpu-small --overlay {name}"
+    if kind == "preset" and Path(name).is_file():
+        return f"./{name}"
+    return "attnres presets ls" if kind == "preset" else "attnres presets ls --overlays"

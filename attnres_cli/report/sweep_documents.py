@@ -1,0 +1,30 @@
+"""What `attnres sweep` prints: a sweep's result, and its plan before anything runs."""
+
+from __future__ import annotations
+
+from attnres_cli.report.document import Block, Document, Notice
+from attnres_cli.report.sweep import Grid, SweepDocument, lowest_facts, lowest_sentences
+from attnres_cli.report.table import Table
+from attnres_cli.report.tables.sweep_cells import cells_table, impossible_table, unfinished_table
+from attnres_cli.report.tables.sweep_grid import difference_grids, loss_grids
+
+
+def sweep_document(document: SweepDocument) -> Document:
+    """What `attnres sweep show` prints: the grids, the sentence about the lowest cells, and every cell's numbers."""
+    grid = Grid.of(document)
+    blocks: list[Block] = [*loss_grids(grid), *difference_grids(grid)]
+    blocks.append(Notice("Lowest cell", tuple(lowest_sentences(grid)), "result" if grid.compared() else "warning"))
+    blocks += [cells_table(grid), *_present(unfinished_table(grid)), *_present(impossible_table(document))]
+    payload = {**{key: value for key, value in document.items() if key != "schema"}, "lowest": lowest_facts(grid)}
+    return Document("sweep", tuple(blocks), payload)
+
+
+def plan_document(document: SweepDocument) -> Document:
+    """What `--dry-run` prints: every cell with its real numbers, every impossible cell with its reason."""
+    grid = Grid.of(document)
+    blocks: list[Block] = [cells_table(grid), *_present(impossible_table(document))]
+    return Document("sweep-plan", tuple(blocks), {key: value for key, value in document.items() if key != "schema"})
+
+
+def _present(table: Table | None) -> list[Block]:
+    return [] if table is None else [table]

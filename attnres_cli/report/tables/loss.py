@@ -1,0 +1,77 @@
+"""Validation loss: where the schedule ends, and where all runs have seen the same number of tokens."""
+
+from __future__ import annotations
+
+from attnres_cli.report.arms import Arm
+from attnres_cli.report.comparison import Comparison
+from attnres_cli.report.numbers import short_count
+from attnres_cli.report.table import Cell, Column, Row, Table
+from attnres_cli.runs.metrics import at_tokens, number
+
+COMPARISON_ORDER = 30
+
+
+def build(comparison: Comparison) -> Table:
+    """Δ is the run minus the baseline. Perplexity and bits per byte belong to the last evaluation, as the first loss
+    does."""
+    tokens = comparison.equal_tokens
+    return Table(
+        key="loss",
+        title="Validation loss",
+        columns=(
+            Column("run", "run"),
+            Column("loss_nats", "last step", "nats", "number", decimals=4),
+            Column("loss_delta_nats", "Δ", "nats", "number", decimals=4, signed=True),
+            Column("equal_tokens_loss_nats", _at(tokens), "tokens", "number", decimals=4),
+            Column("equal_tokens_loss_delta_nats", "Δ", "nats", "number", decimals=4, signed=True),
+            Column("perplexity", "perplexity", "", "number", decimals=3),
+            Column("bits_per_byte", "bits/byte", "", "number", decimals=4),
+        ),
+        rows=tuple(_row(comparison, arm, tokens) for arm in comparison.arms),
+        caption=f"losses in nats per token; {_explained(tokens)}; Δ: the run minus {comparison.baseline.label}",
+    )
+
+
+def _explained(tokens: int | None) -> str:
+    if tokens is None:
+        return "there is no token count at which all were evaluated"
+    return f"{_at(tokens)}: after {tokens:,} training tokens, the most at which all were evaluated"
+
+
+def _at(tokens: int | None) -> str:
+    return "at equal" if tokens is None else f"at {short_count(tokens)}"
+
+
+def _row(comparison: Comparison, arm: Arm, tokens: int | None) -> Row:
+    last = arm.last_evaluation
+    equal = at_tokens(arm.evaluations, tokens) if tokens is not None else None
+    baseline_equal = at_tokens(comparison.baseline.evaluations, tokens) if tokens is not None else None
+    # A difference between two last steps means something only where they are the same step.
+    baseline_last = comparison.baseline.last_evaluation
+    if last is None or baseline_last is None or last.get("tokens") != baseline_last.get("tokens"):
+        baseline_last = None
+    return {
+        "run": arm.title,
+        "loss_nats": arm.cell(number(last, "loss"), _early(arm)),
+        "loss_delta_nats": _delta(comparison, arm, number(last, "loss"), number(baseline_last, "loss")),
+        "equal_tokens_loss_nats": arm.cell(number(equal, "loss")),
+        "equal_tokens_loss_delta_nats": _delta(comparison, arm, number(equal, "loss"), number(baseline_equal, "loss")),
+        "perplexity": arm.cell(number(last, "perplexity")),
+        # Null by design where a corpus has no text (tokens, synthetic): absent then, even in a run that failed later.
+        "bits_per_byte": Cell(None) if last and "bits_per_byte" in last and last["bits_per_byte"] is None
+        else arm.cell(number(last, "bits_per_byte")),
+    }  # fmt: skip
+
+
+def _delta(comparison: Comparison, arm: Arm, ours: float | None, theirs: float | None) -> Cell:
+    if arm is comparison.baseline:
+        return Cell(None, text="base")
+    return arm.cell(ours - theirs if ours is not None and theirs is not None else None)
+
+
+def _early(arm: Arm) -> str | None:
+    """A note for a loss that is not the end of the run's schedule."""
+    last = arm.last_evaluation
+    if last is None or (arm.is_finished and last["step"] == arm.steps):
+        return None
+    return f"{arm.label}: {arm.where_it_stands()}; this is its evaluation at step {last['step']}"

@@ -1,0 +1,124 @@
+"""The cells of a depth-width sweep: their shapes and counts, the impossible ones, and the runs without a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attnres_cli.report.sweep import QUANTITIES, Grid, SweepDocument
+from attnres_cli.report.table import ABSENT, Cell, Column, Table
+from attnres_cli.report.values import spelt_out
+
+
+def cells_table(grid: Grid) -> Table:
+    """Every possible cell: its whole shape, real counts, mismatch and learning rate."""
+    document = grid.document
+    match = document["request"]["match"]
+    pinned, other = QUANTITIES[match], QUANTITIES["flops" if match == "parameters" else "parameters"]
+    others = grid.labels[1:]
+    columns = (
+        Column("cell", "cell"),
+        Column("shape", "L_b×d_model"),
+        Column("heads", "heads×size"),
+        Column("d_ff", "d_ff", kind="count"),
+        Column("realised_ratio", "d/L_b", kind="number", decimals=1),
+        *((Column("realised_head_ratio", "H/L_b", kind="number", decimals=2),) if grid.has_head_axis else ()),
+        Column("non_embedding_parameters", "non-emb.", kind="count"),
+        Column("parameters", "parameters", kind="count"),
+        Column("training_flops_per_token", "MFLOP/tok", kind="number", scale=1e-6, digits=4),
+        Column("total_flops", "FLOPs", kind="number"),
+        Column(f"{pinned[0]}_mismatch", "pinned", unit="%", kind="number", decimals=2, scale=100, signed=True),
+        Column(f"{other[0]}_mismatch", "other", unit="%", kind="number", decimals=1, scale=100, signed=True),
+        *(
+            Column(f"flops_{label}", f"FLOPs {label}", unit="%", kind="number", decimals=1, scale=100, signed=True)
+            for label in others
+        ),
+        Column("learning_rate", "peak lr", kind="number"),
+    )
+    rows = tuple(_cell_row(grid, cell, others) for cell in document["cells"])
+    remarks = (
+        f"Pinned: {pinned[1]}, to {document['reference']['counts'][pinned[0]]:,.6g} of the preset's own shape "
+        f"({_shape_text(document['reference']['shape'])}); other: {other[1]} against that shape's.",
+        *_arm_remarks(document),
+        document["learning_rate_rule"],
+        _budget_remark(document),
+    )
+    return Table("cells", "Cells", columns, rows, remarks=tuple(remark for remark in remarks if remark))
+
+
+def _cell_row(grid: Grid, cell: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:
+    shape, counts = cell["shape"], cell["counts"][grid.labels[0]]
+    flops = counts["training_flops_per_token"]
+    total = flops * grid.document["tokens"]
+    return {
+        "cell": cell["key"],
+        "shape": f"{shape['transformer_blocks']}×{shape['d_model']}",
+        "heads": _heads_text(shape),
+        "d_ff": shape["d_ff"],
+        "realised_ratio": cell["realised_ratio"],
+        "realised_head_ratio": cell["realised_head_ratio"],
+        "non_embedding_parameters": counts["non_embedding_parameters"],
+        "parameters": counts["parameters"],
+        "training_flops_per_token": flops,
+        "total_flops": Cell(total, text=f"{total:.2e}"),
+        **{f"{quantity}_mismatch": value for quantity, value in cell["mismatch"].items()},
+        **{f"flops_{label}": cell["counts"][label]["training_flops_per_token"] / flops - 1 for label in others},
+        "learning_rate": Cell(cell["learning_rate"], text=f"{cell['learning_rate']:.2e}"),
+    }
+
+
+def _heads_text(shape: Mapping[str, Any]) -> str:
+    groups = "" if shape["num_kv_heads"] == shape["num_heads"] else f"/{shape['num_kv_heads']}"
+    return f"{shape['num_heads']}{groups}×{shape['head_dim']}"
+
+
+def _shape_text(shape: Mapping[str, Any]) -> str:
+    depth, width = shape["transformer_blocks"], shape["d_model"]
+    return f"L_b {depth} × d_model {width}, {shape['num_heads']} heads, d_ff {shape['d_ff']}"
+
+
+def _arm_remarks(document: SweepDocument) -> list[str]:
+    described = []
+    for arm in document["arms"]:
+        settings = ", ".join(f"{key} = {spelt_out(value)}" for key, value in arm["residual"].items() if key != "scheme")
+        described.append(arm["label"] + (f" ({settings})" if settings else ""))
+    return [f"Schemes: {'; '.join(described)}. Parameters and FLOPs are those of {document['arms'][0]['label']}."]
+
+
+def _budget_remark(document: SweepDocument) -> str:
+    tokens, cells, arms = document["tokens"], document["cells"], document["arms"]
+    total = sum(cell["counts"][arm["label"]]["training_flops_per_token"] * tokens for cell in cells for arm in arms)
+    steps = -(-tokens // document["tokens_per_step"])
+    sentence = f"{len(document['runs'])} runs of {tokens:,} tokens ({steps:,} steps), {total:.3g} FLOPs in all"
+    minutes = document["budget"].get("estimated_minutes")
+    return sentence + (f", about {minutes:.3g} minutes here." if minutes is not None else ".")
+
+
+def unfinished_table(grid: Grid) -> Table | None:
+    """Every run without a result, and why."""
+    rows = tuple(
+        {
+            "cell": run["cell"],
+            "scheme": run["arm"],
+            "status": run["status"],
+            "step": run["step"],
+            "reason": run["error"] or ABSENT,
+        }
+        for run in grid.document["runs"]
+        if run["status"] != "finished"
+    )
+    columns = (
+        Column("cell", "cell"),
+        Column("scheme", "scheme"),
+        Column("status", "status"),
+        Column("step", "step", kind="count"),
+        Column("reason", "reason"),
+    )
+    return Table("unfinished", "Runs without a result", columns, rows) if rows else None
+
+
+def impossible_table(document: SweepDocument) -> Table | None:
+    """Every cell that no shape can stand for, with its numbers."""
+    columns = (Column("cell", "cell"), Column("reason", "why there is no such cell"))
+    rows = tuple({"cell": cell["key"], "reason": cell["reason"]} for cell in document["impossible"])
+    return Table("impossible", "Impossible cells", columns, rows) if rows else None

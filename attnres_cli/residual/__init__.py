@@ -1,0 +1,1 @@
+"""Residual schemes: how a transformer carries information through depth."""

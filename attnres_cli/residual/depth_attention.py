@@ -1,0 +1,138 @@
+"""What Full and Block AttnRes share: a query and a key norm per sublayer, and softmax over depth.
+
+The state is a flat tuple of pairs (v_0, 1/rms v_0, v_1, 1/rms v_1, …), oldest source first. At every site, all pairs in
+the state are the sources; a scheme decides in `write` whether a sublayer's output becomes a source of its own or is
+added to the newest one. (arXiv 2603.15031 §3; symbols: w_l query, v_i sources, k_i = RMSNorm(v_i) keys.)
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from attnres_cli.preset.schema import MemberOf, ResidualConfig
+from attnres_cli.residual.operator import choose_backend, widen
+from attnres_cli.residual.protocol import Cost, Geometry, ParameterGroup, Residual, Role, Site, State
+
+
+class DepthAttentionConfig(ResidualConfig):
+    """Keys that every scheme with softmax over depth has."""
+
+    gain: bool = Field(True, description="the key norm has a learned gain, as the released Kimi K3 has")
+    query_lr_factor: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="learning rate of queries and key gains over that of the rest"
+    )
+    backend: Annotated[str, MemberOf("residual.ops", "depth-attention back end", also=("auto",))] = Field(
+        "auto", description="depth-attention back end: auto, or a file of residual/ops/"
+    )
+
+
+class DepthQuery(nn.Module):
+    """The pseudo-query w_l and the gain of the key norm at one site: 2 d parameters (d without gain)."""
+
+    def __init__(self, d_model: int, gain: bool) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(d_model))
+        self.key_gain = nn.Parameter(torch.empty(d_model)) if gain else None
+
+    def folded(self) -> Tensor:
+        """w ⊙ g, [d]: wᵀ(g ⊙ k̂) = (w ⊙ g)ᵀ k̂, so the gain never touches the keys."""
+        query = widen(self.query)
+        return query if self.key_gain is None else query * self.key_gain
+
+
+class DepthAttention(Residual):
+    """Softmax attention over depth; subclasses say what the sources are."""
+
+    equals_at_initialisation = "prenorm"
+    citation = "Kimi Team, Attention Residuals, arXiv 2603.15031"
+
+    def __init__(self, config: DepthAttentionConfig, geometry: Geometry) -> None:
+        super().__init__(config, geometry)
+        self.op = choose_backend(config.backend)
+        self.sites = nn.ModuleList(DepthQuery(geometry.d_model, config.gain) for _ in range(geometry.num_sublayers))
+        self.output = DepthQuery(geometry.d_model, config.gain)
+
+    # ---- the five steps of the trunk
+
+    def open(self, embedding: Tensor) -> State:
+        return self._born(embedding)
+
+    def read(self, state: State, site: Site) -> tuple[Tensor, State]:
+        return site.norm(self._mixed(state, site.ordinal)), state
+
+    @abstractmethod
+    def write(self, state: State, site: Site, output: Tensor) -> State: ...
+
+    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """The output site mixes all sources, then the model's final norm (§3.2)."""
+        return final_norm(self._mixed(state, self.geometry.num_sublayers))
+
+    def stream(self, state: State) -> Tensor:
+        """The newest source: the running block sum (Block), the last sublayer's output (Full)."""
+        return state[-2]
+
+    # ---- mixing
+
+    @abstractmethod
+    def source_names(self, ordinal: int) -> tuple[str, ...]:
+        """Names of the sources that sublayer `ordinal` (num_sublayers: the output site) attends to, oldest first."""
+
+    def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor]:
+        values, scales = state[0::2], state[1::2]
+        names = self.source_names(ordinal)
+        assert len(names) == len(values), (names, len(values))
+        return names, self.op.weights(values, scales, self._query(ordinal).folded())
+
+    def _mixed(self, state: State, ordinal: int) -> Tensor:
+        values, scales = state[0::2], state[1::2]
+        if len(values) == 1:  # softmax over one source is 1: the first sublayer sees the embedding itself
+            return values[0]
+        return self.op.mix(values, scales, self._query(ordinal).folded())
+
+    def _born(self, value: Tensor) -> State:
+        """A source and the 1/rms of its key, computed once for all its consumers."""
+        value = widen(value)
+        return value, self.op.inverse_rms(value, self.geometry.norm_epsilon)
+
+    def _query(self, ordinal: int) -> DepthQuery:
+        query = self.output if ordinal == self.geometry.num_sublayers else self.sites[ordinal]
+        assert isinstance(query, DepthQuery)
+        return query
+
+    # ---- what the rest of the house asks of a scheme
+
+    def state_spec(self, ordinal: int) -> tuple[str, ...]:
+        return tuple(part for name in self.source_names(ordinal) for part in (name, f"inverse_rms({name})"))
+
+    def initialise(self, parameter_name: str, parameter: Tensor) -> None:
+        """Queries exactly zero (§5: uniform weights at step 0), gains one."""
+        parameter.fill_(1.0 if parameter_name.endswith("key_gain") else 0.0)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        factor = self.config.query_lr_factor
+        return {
+            name: ParameterGroup(
+                Role.DEPTH_GAIN if name.endswith("key_gain") else Role.DEPTH_QUERY,
+                weight_decay=False,
+                learning_rate_factor=factor,
+            )
+            for name, _ in self.named_parameters()
+        }
+
+    def cost(self) -> Cost:
+        """Per source and consumer a dot product and a multiply-add (4 d); per source its mean square (2 d)."""
+        d, sublayers = self.geometry.d_model, self.geometry.num_sublayers
+        counts = [len(self.source_names(ordinal)) for ordinal in range(sublayers + 1)]
+        consumed = sum(count for count in counts if count > 1)
+        births = sublayers + 1
+        return Cost(
+            parameters=(sublayers + 1) * d * (2 if self.config.gain else 1),
+            forward_flops_per_token=4.0 * d * consumed + 2.0 * d * births,
+            live_elements_per_token=float(counts[-1] * (d + 1)),
+        )

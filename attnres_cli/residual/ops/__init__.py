@@ -1,0 +1,1 @@
+"""Back ends of the depth-attention operator (residual/operator.py), one file each."""

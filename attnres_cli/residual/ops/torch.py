@@ -1,0 +1,41 @@
+"""Pure PyTorch that never stacks its sources: one dot product and one multiply-add per source.
+
+Only the logits ([n, M], one number per token and source) are stacked. Autograd then keeps nothing but the sources
+themselves and per-token scalars, so memory grows linearly with depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+NAME = "torch"
+
+
+def inverse_rms(value: Tensor, epsilon: float) -> Tensor:
+    return torch.rsqrt(value.square().mean(-1) + epsilon)
+
+
+def weights(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
+    with _full_precision(query):
+        logits = [torch.matmul(value, query) * scale for value, scale in zip(values, inverse_rms, strict=True)]
+    return torch.softmax(torch.stack(logits), dim=0)
+
+
+def mix(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
+    alpha = weights(values, inverse_rms, query).unsqueeze(-1)
+    mixed = alpha[0] * values[0]
+    for weight, value in zip(alpha[1:], values[1:], strict=True):
+        mixed = torch.addcmul(mixed, weight, value)
+    return mixed
+
+
+def _full_precision(like: Tensor) -> AbstractContextManager[object]:
+    """Autocast would take the dot products in bfloat16; where it is on, it is switched off around them."""
+    device = like.device.type
+    if device != "meta" and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()

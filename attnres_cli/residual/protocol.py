@@ -1,0 +1,164 @@
+"""The contract between the trunk and a residual scheme.
+
+The trunk owns one loop and knows no scheme:
+
+    state = residual.open(embedding)
+    for site, sublayer in sites:
+        x, state = residual.read(state, site)
+        y = sublayer(x, project)
+        state = residual.write(state, site, y)
+    x = residual.close(state, final_norm)
+
+A scheme owns what is carried through depth (`state`), what each sublayer sees, and where the norms go. The state is a
+flat, immutable tuple of tensors, so that checkpointing, sharding, pipeline stages and cached decoding need to know
+nothing else about it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor, nn
+
+State = tuple[Tensor, ...]
+SublayerKind = Literal["attention", "feed_forward"]
+# What a sublayer sees: one tensor [B, T, d], or one per role ("q", "k", "v") where a scheme routes them apart.
+SublayerInput = Tensor | Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a scheme must know of the trunk. num_sublayers is the paper's L, transformer_blocks its L_b = L / 2."""
+
+    d_model: int
+    num_sublayers: int
+    norm_epsilon: float
+
+    @property
+    def transformer_blocks(self) -> int:
+        return self.num_sublayers // 2
+
+
+@dataclass(frozen=True)
+class Site:
+    """The place of one sublayer in depth. ordinal counts sublayers from 0 (the paper's l is ordinal + 1)."""
+
+    ordinal: int
+    layer: int
+    kind: SublayerKind
+    norm: nn.Module
+
+
+class Role(Enum):
+    """What a parameter is, which decides its optimiser group; never guessed from its shape."""
+
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    MATRIX = "matrix"
+    NORM_GAIN = "norm gain"
+    DEPTH_QUERY = "depth query"
+    DEPTH_GAIN = "depth gain"
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """How the optimiser treats one parameter.
+
+    split_rows: row counts of the matrices fused into this one (q, k, v), which Muon orthogonalises apart.
+    """
+
+    role: Role
+    weight_decay: bool
+    learning_rate_factor: float = 1.0
+    split_rows: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the scheme adds to the trunk. Multiply-add = 2 FLOPs; forward only (backward = 2 × forward).
+
+    forward_flops_per_token: mixing and its statistics; the additions of a plain residual are not counted.
+    live_elements_per_token: elements per token of the state when it is largest (just before `close`).
+    """
+
+    parameters: int
+    forward_flops_per_token: float
+    live_elements_per_token: float
+
+
+class Residual(nn.Module, ABC):
+    """One residual scheme. Subclasses live in `residual/schemes/`, one file each, and are found there.
+
+    The module of a scheme defines `Config` (a `ResidualConfig`) and `Scheme` (a `Residual`).
+    """
+
+    # The scheme this one equals at initialisation (same logits up to the norm epsilon), or None.
+    equals_at_initialisation: ClassVar[str | None] = None
+    citation: ClassVar[str] = ""
+    # One line for `docs/residuals.md` and `attnres presets`.
+    formula: ClassVar[str] = ""
+
+    def __init__(self, config: Any, geometry: Geometry) -> None:
+        super().__init__()
+        self.config = config
+        self.geometry = geometry
+
+    @abstractmethod
+    def open(self, embedding: Tensor) -> State:
+        """The state before the first sublayer, from the token embedding [B, T, d]."""
+
+    @abstractmethod
+    def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
+        """What the sublayer at `site` sees, already normalised, and the state it leaves."""
+
+    def project(self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Attention hands its q, k, v ([B, heads, T, head size], before rotary embedding); default: unchanged."""
+        return q, k, v
+
+    @abstractmethod
+    def write(self, state: State, site: Site, output: Tensor) -> State:
+        """The state after the sublayer at `site` gave `output` [B, T, d]."""
+
+    @abstractmethod
+    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+        """What the head sees, [B, T, d], after the final norm."""
+
+    @abstractmethod
+    def stream(self, state: State) -> Tensor:
+        """The one tensor [B, T, d] that stands for the residual stream in figures; each scheme says which."""
+
+    @abstractmethod
+    def state_spec(self, ordinal: int) -> tuple[str, ...]:
+        """Names of the tensors in the state just before sublayer `ordinal` (num_sublayers: before `close`)."""
+
+    @abstractmethod
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        """The optimiser group of each own parameter, by its name in this module."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """Parameters, FLOPs and live memory that the scheme adds."""
+
+    def initialise(self, parameter_name: str, parameter: Tensor) -> None:
+        """Set an own parameter to its initial value in place. Called once per own parameter, last of all init code."""
+        raise AssertionError(f"{type(self).__name__} does not initialise its parameter {parameter_name}")
+
+    def sublayer_gain(self, role: str) -> float:
+        """Factor on the initial standard deviation of the sublayers' matrices ("qkv", "output", "gate_up", "down")."""
+        return 1.0
+
+    def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor] | None:
+        """Source names and weights [sources, B, T] with which sublayer `ordinal` (num_sublayers: the output site)
+        mixes.
+
+        None for a scheme that does not choose its sources.
+        """
+        return None
+
+    def summary(self) -> str:
+        """One line about the resolved shape (the split into blocks), for `plan` and the training banner."""
+        return ""

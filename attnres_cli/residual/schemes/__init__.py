@@ -1,0 +1,1 @@
+"""One file per residual scheme; each defines `Config` and `Scheme`."""

@@ -1,0 +1,50 @@
+"""The baseline: PreNorm residuals, h_{l+1} = h_l + f_l(RMSNorm(h_l))."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor
+
+from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.protocol import Cost, ParameterGroup, Residual, Site, State
+
+
+class Config(ResidualConfig):
+    """[residual] scheme = "prenorm": no further keys."""
+
+    scheme: Literal["prenorm"] = "prenorm"
+
+
+class Scheme(Residual):
+    """The state is the residual stream alone."""
+
+    equals_at_initialisation = None
+    citation = "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv 2002.04745"
+    formula = "h ← h + f(Norm(h))"
+
+    def open(self, embedding: Tensor) -> State:
+        return (embedding,)
+
+    def read(self, state: State, site: Site) -> tuple[Tensor, State]:
+        return site.norm(state[0]), state
+
+    def write(self, state: State, site: Site, output: Tensor) -> State:
+        return (state[0] + output,)
+
+    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+        return final_norm(state[0])
+
+    def stream(self, state: State) -> Tensor:
+        """The residual stream."""
+        return state[0]
+
+    def state_spec(self, ordinal: int) -> tuple[str, ...]:
+        return ("stream",)
+
+    def parameter_groups(self) -> dict[str, ParameterGroup]:
+        return {}
+
+    def cost(self) -> Cost:
+        return Cost(parameters=0, forward_flops_per_token=0.0, live_elements_per_token=float(self.geometry.d_model))

@@ -1,0 +1,1 @@
+"""Run directories: what training leaves behind and reporting reads. Imports no torch."""

@@ -1,0 +1,305 @@
+"""The run directory: the one thing a run leaves behind, and the only interface between training and reporting.
+
+    runs/<name>/
+        preset.toml         the preset as the user wrote it
+        resolved.toml       every key with its final value
+        manifest.json       what was run: versions, data hashes, parameter and FLOP counts
+        metrics.jsonl       one row per logged step, evaluation and event
+        state.json          status, process, heartbeat
+        log.txt             sentences for people
+        probes/             observations.jsonl and the arrays it names
+        checkpoints/        step-000100/…
+
+docs/run-directory.md is the contract. One process writes a run; any number of readers look on without locking.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import tomllib
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attnres_cli.errors import UserError
+from attnres_cli.runs import metrics
+from attnres_cli.runs.files import (
+    Row,
+    Rows,
+    append_line,
+    append_row,
+    json_text,
+    read_json,
+    read_last_rows,
+    read_rows,
+    write_json,
+    write_whole,
+)
+from attnres_cli.runs.state import UNREADABLE, beating, first_state, judged_status
+
+MANIFEST_SCHEMA = "attnres.manifest/1"
+LONGEST_NAME = 120
+
+
+class RunDirectory:
+    """One run on disk. Opening it reads nothing; every method reads or writes the file it is named after."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._state_lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"RunDirectory({str(self.path)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunDirectory) and self.path.resolve() == other.path.resolve()
+
+    def __hash__(self) -> int:
+        return hash(self.path.resolve())
+
+    @classmethod
+    def create(cls, root: Path, stem: str, name: str | None = None) -> RunDirectory:
+        """Make a new run directory below `root` (made when missing) and mark it as running in this process.
+
+        name: the user's name, or None for `<stem>-<time>-<4 hex digits>`, where stem is `<preset>-<scheme>-s<seed>`.
+        Raises UserError when the name is taken (a run directory is never reused) or cannot be a folder's name.
+        """
+        if name is not None:
+            check_name(name)
+        root.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = root / (name if name is not None else _generated_name(stem))
+            try:
+                path.mkdir()
+            except FileExistsError:
+                if name is None:  # two runs of one preset in one second drew the same four digits: draw again
+                    continue
+                raise UserError(
+                    f"There is already a run called '{name}'.",
+                    where=str(path),
+                    expected="a new name: a run directory is never reused",
+                    hint=f"attnres runs show {name}",
+                ) from None
+            run = cls(path)
+            write_json(run.state_path, first_state())
+            run.probes_folder.mkdir()
+            run.checkpoints_folder.mkdir()
+            return run
+
+    # ------------------------------------------------------------------ where things are
+
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
+    @property
+    def preset_toml(self) -> Path:
+        return self.path / "preset.toml"
+
+    @property
+    def resolved_toml(self) -> Path:
+        return self.path / "resolved.toml"
+
+    @property
+    def manifest_path(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def state_path(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def probes_folder(self) -> Path:
+        return self.path / "probes"
+
+    @property
+    def observations_path(self) -> Path:
+        return self.probes_folder / "observations.jsonl"
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether this folder is a run: it holds a manifest or a state of this program's making."""
+        return not self.path.is_symlink() and (
+            self._manifest_is_ours() or self._stored_state().keys() >= first_state().keys()
+        )
+
+    def _manifest_is_ours(self) -> bool:
+        try:
+            return str(read_json(self.manifest_path).get("schema", "")).startswith("attnres.manifest/")
+        except (OSError, ValueError):
+            return False
+
+    # ------------------------------------------------------------------ what was run
+
+    def manifest(self) -> Row:
+        """manifest.json. Raises UserError when it is missing or no JSON object."""
+        try:
+            return read_json(self.manifest_path)
+        except FileNotFoundError:
+            raise UserError(f"Run '{self.name}' has no manifest.json.", where=str(self.path)) from None
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"The manifest of run '{self.name}' cannot be read: {error}.", where=str(self.manifest_path)
+            ) from error
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write manifest.json whole; "schema" and "name" are filled in."""
+        write_json(self.manifest_path, {"schema": MANIFEST_SCHEMA, "name": self.name, **manifest})
+
+    def write_presets(self, *, preset: str, resolved: str) -> None:
+        """preset: the TOML text as the user wrote it; resolved: the TOML text with every key."""
+        write_whole(self.preset_toml, preset)
+        write_whole(self.resolved_toml, resolved)
+
+    def resolved(self) -> Row:
+        """resolved.toml as nested dictionaries. Raises UserError when it is missing or no TOML."""
+        try:
+            return tomllib.loads(self.resolved_toml.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"Run '{self.name}' has no resolved.toml.", where=str(self.path)) from None
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"The resolved preset of run '{self.name}' cannot be read: {error}.", where=str(self.resolved_toml)
+            ) from error
+
+    # ------------------------------------------------------------------ how it goes
+
+    def read_state(self) -> Row:
+        """state.json with its status as a reader should believe it (see state.judged_status): "stale" for a run whose
+        process is gone or silent, "unreadable" when there is no valid state. "stored_status" is what the file says."""
+        stored = self._stored_state()
+        return {**stored, "status": judged_status(stored), "stored_status": stored.get("status", UNREADABLE)}
+
+    @property
+    def status(self) -> str:
+        return str(self.read_state()["status"])
+
+    def write_state(self, **changes: Any) -> None:
+        """Change some fields of state.json and renew the heartbeat. Safe beside the heartbeat thread of this
+        process."""
+        with self._state_lock:
+            state = self._stored_state() or first_state()
+            write_json(self.state_path, {**state, "heartbeat": time.time(), **changes})
+
+    def beating(self) -> AbstractContextManager[None]:
+        """Keep the heartbeat fresh from a thread while the body runs."""
+        return beating(self.write_state)
+
+    def _stored_state(self) -> Row:
+        try:
+            return read_json(self.state_path)
+        except (OSError, ValueError):
+            return {}
+
+    def log(self, line: str) -> None:
+        """Append a sentence to log.txt with the local time before it."""
+        stamp = datetime.now().astimezone().isoformat(timespec="seconds")
+        append_line(self.log_path, f"{stamp} {' '.join(line.splitlines())}")
+
+    # ------------------------------------------------------------------ metrics
+
+    def append_metric(self, row: Mapping[str, Any]) -> None:
+        append_row(self.metrics_path, row)
+
+    def read_metrics(self) -> Rows:
+        """All complete rows of metrics.jsonl, and how many lines were torn."""
+        return read_rows(self.metrics_path)
+
+    def metrics(self) -> list[Row]:
+        """All complete rows of metrics.jsonl, in the order in which they were written."""
+        return self.read_metrics().rows
+
+    def evaluations(self) -> list[Row]:
+        """The `eval` rows by step."""
+        return metrics.rows_of_kind(self.metrics(), "eval")
+
+    def last_evaluation(self) -> Row | None:
+        """The latest `eval` row, found at the end of the file without reading all of it; None when there is none."""
+        for found in (read_last_rows(self.metrics_path), self.read_metrics()):
+            rows = metrics.rows_of_kind(found.rows, "eval")
+            if rows:
+                return rows[-1]
+        return None
+
+    def train_rows(self) -> list[Row]:
+        """The `train` rows by step."""
+        return metrics.rows_of_kind(self.metrics(), "train")
+
+    def truncate_metrics(self, after_step: int) -> None:
+        """Forget metrics and observations later than `after_step`: a resumed run writes them again."""
+        for path in (self.metrics_path, self.observations_path):
+            found = read_rows(path)
+            kept = metrics.kept_after_resume(found.rows, after_step)
+            if found.torn or len(kept) != len(found.rows):
+                write_whole(path, "".join(json_text(row) + "\n" for row in kept))
+
+    # ------------------------------------------------------------------ probes and checkpoints
+
+    def append_observation(self, row: Mapping[str, Any]) -> None:
+        self.probes_folder.mkdir(exist_ok=True)
+        append_row(self.observations_path, row)
+
+    def observations(self) -> list[Row]:
+        """All complete rows of probes/observations.jsonl."""
+        return read_rows(self.observations_path).rows
+
+    def last_observation(self, observer: str) -> Row | None:
+        """The latest row of one observer, or None."""
+        rows = [
+            row for row in self.observations() if row.get("observer") == observer and isinstance(row.get("step"), int)
+        ]
+        return max(rows, key=lambda row: row["step"], default=None)
+
+    def checkpoints(self) -> list[Path]:
+        """Folders of complete checkpoints by step, the latest last. A folder without state.json is incomplete."""
+        folders = (path for path in self.checkpoints_folder.glob("step-*") if (path / "state.json").is_file())
+        numbered = [
+            (int(match.group(1)), path) for path in folders if (match := re.fullmatch(r"step-(\d+)", path.name))
+        ]
+        return [path for _, path in sorted(numbered)]
+
+    def checkpoint_folder(self, step: int) -> Path:
+        """Where the checkpoint of `step` belongs; not created."""
+        return self.checkpoints_folder / f"step-{step:06d}"
+
+
+def check_name(name: str) -> None:
+    """Raise UserError unless `name` can be the name of a run: one visible folder that no option parser mistakes."""
+    fault = None
+    if not name.strip():
+        fault = "it is empty"
+    elif "/" in name or "\\" in name:
+        fault = "it contains a path separator"
+    elif name[0] in ".-":
+        fault = f"it starts with '{name[0]}'"
+    elif any(not character.isprintable() for character in name):
+        fault = "it contains an invisible character"
+    elif len(name.encode("utf-8")) > LONGEST_NAME:
+        fault = f"it is longer than {LONGEST_NAME} bytes"
+    if fault:
+        raise UserError(
+            f"'{name}' cannot be the name of a run: {fault}.", where="--name", expected="letters, digits, '-', '_', '.'"
+        )
+
+
+def _generated_name(stem: str) -> str:
+    safe = re.sub(r"[^A-Za-z0-9_.]+", "-", stem).strip("-.") or "run"
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{safe[: LONGEST_NAME - 21]}-{stamp}-{os.urandom(2).hex()}"

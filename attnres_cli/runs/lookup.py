@@ -1,0 +1,95 @@
+"""From what a user types to a run directory, and the list of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attnres_cli.errors import UserError, nearest_name
+from attnres_cli.runs.directory import RunDirectory
+
+MOST_NAMES_IN_AN_ERROR = 8
+
+
+def run_names(root: Path) -> list[str]:
+    """Names of everything below `root` that looks like a run, from folder names only (for shell completion).
+
+    A run in a group is called `group/name`.
+    """
+    return sorted(name for name, _ in _folders(root))
+
+
+def list_runs(root: Path) -> list[RunDirectory]:
+    """Every run below `root`, by name; an absent root holds none. Folders that are no runs are passed over."""
+    return [run for _, path in sorted(_folders(root)) if (run := RunDirectory(path)).is_run]
+
+
+def find_run(ref: str | Path, root: Path) -> RunDirectory:
+    """The run that `ref` means: a name below `root`, a path, or the unique beginning of a name, tried in this order.
+
+    Raises UserError when there is none (with the nearest name) or when several names begin so.
+    """
+    text = str(ref)
+    for path in (root / text, Path(text)):
+        if text.strip() and path.is_dir() and (run := RunDirectory(path)).is_run:
+            return run
+    runs = {name: RunDirectory(path) for name, path in _folders(root)}
+    beginning = [name for name in sorted(runs) if text and _begins(name, text) and runs[name].is_run]
+    if len(beginning) == 1:
+        return runs[beginning[0]]
+    if beginning:
+        raise UserError(
+            f"'{text}' is the beginning of {len(beginning)} runs.",
+            where=str(root),
+            expected=f"one of {_shortened(beginning)}",
+        )
+    if text.strip() and ((root / text).is_dir() or Path(text).is_dir()):
+        found = root / text if (root / text).is_dir() else Path(text)
+        raise UserError(
+            f"'{text}' is no run directory: it has neither a manifest.json nor a state.json.", where=str(found)
+        )
+    names = [name for name in runs if runs[name].is_run]
+    raise UserError(
+        f"There is no run '{text}'.",
+        where=str(root),
+        expected=_shortened(sorted(names)) if names else f"a run, but there are none in {root}",
+        nearest=nearest_name(text, names),
+        hint="attnres runs ls" if names else "attnres train cpu-tiny",
+    )
+
+
+def name_below(run: RunDirectory, root: Path) -> str:
+    """What the user can type for `run`: its name below `root`, or its path when it lives elsewhere."""
+    try:
+        return run.path.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return str(run.path)
+
+
+def _folders(root: Path) -> Iterator[tuple[str, Path]]:
+    """(name, folder) of every candidate: `root/name`, and `root/group/name` where the group itself holds no
+    state.json."""
+    for folder in _visible_folders(root):
+        if (folder / "state.json").exists() or (folder / "manifest.json").exists():
+            yield folder.name, folder
+        else:
+            for inner in _visible_folders(folder):
+                if (inner / "state.json").exists() or (inner / "manifest.json").exists():
+                    yield f"{folder.name}/{inner.name}", inner
+
+
+def _visible_folders(folder: Path) -> Iterator[Path]:
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return
+    yield from (entry for entry in entries if not entry.name.startswith(".") and entry.is_dir())
+
+
+def _begins(name: str, text: str) -> bool:
+    return name.startswith(text) or name.rpartition("/")[2].startswith(text)
+
+
+def _shortened(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES_IN_AN_ERROR])
+    return shown + (f" and {len(names) - MOST_NAMES_IN_AN_ERROR} more" if len(names) > MOST_NAMES_IN_AN_ERROR else "")

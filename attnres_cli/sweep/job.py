@@ -1,0 +1,41 @@
+"""One training of a sweep, in whichever process it runs. Imports torch only when it is called."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.sweep.execution import Job, JobResult
+
+
+def train_job(job: Job) -> JobResult:
+    """Train the job's preset in its run folder, from its last checkpoint when it resumes.
+
+    The numbers are in the run directory; the result says only how it ended. A failure is a result, not an exception.
+    """
+    from attnres_cli.preset.reading import preset_from_dict
+    from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.loop import train
+
+    _limit_threads(job.threads)
+    folder = Path(job.run_folder)
+    try:
+        preset = replace(preset_from_dict(job.preset, job.preset_name), source_text=job.source_text)
+        run = RunDirectory(folder) if job.resume else RunDirectory.create(folder.parent, "", folder.name)
+        result = train(preset, run, resume=job.resume)
+    except UserError as error:
+        return JobResult("diverged" if error.exit_code == ExitCode.DIVERGED else "failed", str(error))
+    if result.status == "finished":
+        return JobResult("finished")
+    return JobResult("interrupted", f"stopped after step {result.step}; resuming goes on from there")
+
+
+def _limit_threads(threads: int) -> None:
+    """This job's share of the cores; a preset that fixes its own threads overrides it."""
+    if threads:
+        import torch
+
+        os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+        torch.set_num_threads(threads)

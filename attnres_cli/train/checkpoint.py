@@ -1,0 +1,117 @@
+"""Checkpoints: safetensors and JSON with a digest, written beside their place and renamed into it. Nothing is
+unpickled.
+
+    checkpoints/step-000100/  model.safetensors  optimizer.safetensors  state.json
+
+The state holds what the next step depends on beside the tensors: the step (which is also the data position, because
+batches are a pure function of it), the clock, and torch's generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from attnres_cli.errors import UserError
+from attnres_cli.model.trunk import LanguageModel
+from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.files import json_text
+from attnres_cli.train.optimisers import Optimiser
+
+SCHEMA = "attnres.checkpoint/1"
+# The one just written and the one before it: a fault in the newest still leaves a good one.
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a run has come. step: finished optimiser steps. train_seconds: time in steps only, over all sessions."""
+
+    step: int
+    train_seconds: float
+
+
+def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position: Position) -> Path:
+    """Write the checkpoint of `position` and remove all but the newest `KEPT`; returns its folder."""
+    target = run.checkpoint_folder(position.step)
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    moments = {name: tensor.detach().cpu().contiguous() for name, tensor in optimiser.tensors().items()}
+    save_file(weights, partial / "model.safetensors")
+    save_file(moments, partial / "optimizer.safetensors")
+    state = {
+        "schema": SCHEMA,
+        "step": position.step,
+        "train_seconds": position.train_seconds,
+        "generator": bytes(torch.get_rng_state().numpy()).hex(),
+        "digests": {name: _digest(partial / name) for name in ("model.safetensors", "optimizer.safetensors")},
+    }
+    (partial / "state.json").write_text(json_text(state) + "\n", encoding="utf-8")
+    for path in partial.iterdir():
+        _flush(path)
+    if target.exists():
+        shutil.rmtree(target)
+    partial.rename(target)
+    for old in run.checkpoints()[:-KEPT]:
+        shutil.rmtree(old)
+    return target
+
+
+def load(folder: Path, model: LanguageModel, optimiser: Optimiser | None = None) -> Position:
+    """Restore weights, optimiser and generator from a checkpoint folder into `model` and `optimiser` in place.
+
+    Raises UserError when a file is missing, damaged (its digest differs) or belongs to another model.
+    """
+    state = read_state(folder)
+    for name, digest in state["digests"].items():
+        if not (folder / name).is_file() or _digest(folder / name) != digest:
+            raise UserError(
+                f"The checkpoint is damaged: {name} is not the file that was written.",
+                where=str(folder),
+                hint="remove this folder to resume from the checkpoint before it",
+            )
+    device = str(model.embedding.weight.device)
+    try:
+        model.load_state_dict(load_file(folder / "model.safetensors", device=device))
+        if optimiser is not None:
+            optimiser.load_tensors(load_file(folder / "optimizer.safetensors"))
+    except (RuntimeError, KeyError, SafetensorError) as error:
+        raise UserError(
+            f"The checkpoint does not fit this model: {str(error).splitlines()[0]}", where=str(folder)
+        ) from error
+    if optimiser is not None:
+        torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["generator"]), dtype=torch.uint8))
+    return Position(int(state["step"]), float(state["train_seconds"]))
+
+
+def read_state(folder: Path) -> dict[str, Any]:
+    """state.json of a checkpoint. Raises UserError when it is missing or not what this version writes."""
+    try:
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        complete = state["schema"] == SCHEMA and {"step", "train_seconds", "generator", "digests"} <= state.keys()
+    except (OSError, ValueError, KeyError, TypeError):
+        complete = False
+    if not complete:
+        raise UserError("This is no complete checkpoint.", where=str(folder), expected=f"state.json of {SCHEMA}")
+    return dict(state)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

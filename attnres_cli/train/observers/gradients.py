@@ -1,0 +1,57 @@
+"""Gradients through depth: norm per transformer block of its parameters' gradient (Fig. 5c) and of its stream's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnres_cli.model.trunk import IGNORED_TARGET, LanguageModel
+from attnres_cli.residual.protocol import Residual, Site, State, SublayerInput
+from attnres_cli.train.device import autocast
+from attnres_cli.train.observation import Observation, Probe, numbers
+
+
+class _Streams:
+    """Keeps the scheme's stream after each transformer block, with its graph."""
+
+    def __init__(self, residual: Residual) -> None:
+        self.residual = residual
+        self.streams: list[Tensor] = []
+
+    def sublayer(self, site: Site, before: State, x: SublayerInput, output: Tensor, after: State) -> None:
+        if site.kind == "feed_forward":
+            self.streams.append(self.residual.stream(after))
+
+    def close(self, state: State, output: Tensor) -> None:
+        pass
+
+
+def observe(model: LanguageModel, probe: Probe) -> Observation:
+    """Arrays parameter_grad_norm [L_b] and activation_grad_norm [L_b] of the mean loss on the probe batch, before
+    clipping.
+
+    The gradients are taken beside the model's own `.grad`, which stays untouched.
+    """
+    watcher = _Streams(model.residual)
+    with torch.enable_grad(), autocast(probe.precision, probe.tokens.device):
+        closed = model.walk(probe.tokens, watcher)
+        logits = torch.nn.functional.linear(closed, model.head_weight)
+        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        loss = torch.nn.functional.cross_entropy(
+            wide.flatten(0, 1), probe.targets.flatten(), ignore_index=IGNORED_TARGET
+        )
+    per_block = [[p for p in block.parameters() if p.requires_grad] for block in model.blocks]
+    wanted = [parameter for parameters in per_block for parameter in parameters]
+    gradients = torch.autograd.grad(loss, wanted + watcher.streams, allow_unused=True)
+    by_parameter = dict(zip(map(id, wanted), gradients[: len(wanted)], strict=True))
+    arrays = {
+        "parameter_grad_norm": torch.stack([_norm([by_parameter[id(p)] for p in block]) for block in per_block]),
+        "activation_grad_norm": torch.stack([_norm([g]) for g in gradients[len(wanted) :]]),
+    }
+    return Observation(arrays, {name: numbers(values) for name, values in arrays.items()})
+
+
+def _norm(gradients: list[Tensor | None]) -> Tensor:
+    """L2 norm over several gradients in float64; a tensor that the loss does not reach counts as zero."""
+    squares = [gradient.double().square().sum() for gradient in gradients if gradient is not None]
+    return torch.stack(squares).sum().sqrt() if squares else torch.zeros((), dtype=torch.float64)

@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.cli.app import run
+from attnres_cli.shipped import shipped_folder
+
+SAMPLES = shipped_folder("data_samples")
+
+PRESET = """
+[model]
+transformer_blocks = 1
+d_model = 16
+num_heads = 2
+context_tokens = 32
+[residual]
+scheme = "prenorm"
+[data]
+corpus = "text"
+files = ["texts/*.txt"]
+validation_fraction = 0.2
+[train]
+horizon_tokens = 6400
+tokens_per_step = 64
+micro_batch_sequences = 2
+learning_rate = 1e-3
+[eval]
+tokens = 64
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a preset and twenty small texts, and an empty cache."""
+    (tmp_path / "texts").mkdir()
+    for number in range(20):
+        (tmp_path / "texts" / f"{number:02}.txt").write_text(f"Text number {number} has a few words in it.\n" * 4)
+    (tmp_path / "mine.toml").write_text(PRESET)
+    monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = run(["data", *words])
+    streams = capsys.readouterr()
+    assert "Traceback" not in streams.err
+    return code, streams.out, streams.err
+
+
+def call_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    code, out, err = call(capsys, *words, "--json")
+    assert code == 0, err
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def test_prepare_then_find_it_prepared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "prepare", "mine.toml")
+    assert code == 0
+    assert out.startswith("text (bytes) prepared: ")
+    assert err == ""
+    _, out, _ = call(capsys, "prepare", "mine.toml")
+    assert out.startswith("text (bytes) was in the cache: ")
+
+
+def test_prepare_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call_json(capsys, "prepare", "mine.toml", "--set", 'data.tokenizer="bpe-4096"')
+    assert answer["schema"] == "attnres.data.prepare/1"
+    assert answer["documents"] == 20
+    assert answer["vocab_size"] == 4096
+    training, validation = answer["split"]["training"], answer["split"]["validation"]
+    assert training["text_bytes"] + validation["text_bytes"] == sum(
+        path.stat().st_size for path in (folder / "texts").iterdir()
+    )
+    assert validation["bytes_per_token"] == validation["text_bytes"] / validation["tokens"]
+    assert answer["windows"] == (training["tokens"] - 1) // 32
+    assert answer["epochs"] == 200 / answer["windows"]  # 6400 tokens are 100 steps of 2 sequences
+    assert answer["was_cached"] is False
+
+
+def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call_json(capsys, "inspect", "mine.toml")
+    code, out, _ = call(capsys, "inspect", "mine.toml")
+    assert code == 0
+    for expected in (
+        "documents 20, vocabulary 257, tokenizer bytes",
+        answer["data_hash"],
+        answer["validation_hash"],
+        f"{answer['epochs']:.2f} epochs of {answer['windows']:,} sequences of 32 tokens",
+        f"{answer['split']['validation']['tokens']:,}",
+        "bytes/token",
+        "has a few words in it.\\nText number",
+    ):
+        assert expected in out
+    assert "\x1b" not in out
+
+
+def test_inspect_a_synthetic_corpus(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = ('data.corpus="synthetic"', 'data.task="hops"', "data.length=7", "data.documents=500")
+    code, out, _ = call(capsys, "inspect", "mine.toml", *(word for each in values for word in ("--set", each)))
+    assert code == 0
+    assert "vocabulary 67, tokenizer none" in out
+    assert "counted" in out
+    assert "bytes/token" not in out
+
+
+def test_notes_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "texts" / "latin.txt").write_bytes(b"caf\xe9\n")
+    _, out, err = call(capsys, "prepare", "mine.toml")
+    assert "note: Bytes that are not UTF-8, replaced by U+FFFD: 1, in 1 of 21 documents." in err
+    assert "UTF-8" not in out
+    _, out, _ = call(capsys, "inspect", "mine.toml")
+    assert "not UTF-8" in out
+
+
+LONG_SEQUENCES = ["model.context_tokens=2048", "train.tokens_per_step=2048", "train.micro_batch_sequences=1"]
+TEXT_AS_TOKENS = ['data.corpus="tokens"', 'data.files=["texts/00.txt"]', "data.validation_fraction=0.5"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (['data.files=["nothing/*.txt"]'], "no file matches"),
+        (['data.files=["texts"]'], "names the folder"),
+        (['data.tokenizer="cl100k_base"'], "TIKTOKEN_CACHE_DIR"),
+        (['data.tokenizer="byte"'], "nearest: bytes"),
+        (['data.corpus="stdlb"'], "nearest: stdlib"),
+        ([*LONG_SEQUENCES, "eval.tokens=2048"], "validation part"),
+        (['data.corpus="jsonl"', 'data.files=["texts/00.txt"]'], "00.txt:1"),
+        ([*TEXT_AS_TOKENS, "data.vocab_size=9"], "holds the id"),
+        (['data.corpus="synthetic"', 'data.task="copy"', "data.length=31"], "64 tokens does not fit"),
+        (['data.corpus="stdlib"', 'data.packages=["no_such_package"]'], "no installed package"),
+    ],
+)
+def test_faults_are_sentences_with_exit_code_3(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sets: list[str], message: str
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder / "no-vocabularies"))
+    code, out, err = call(capsys, "prepare", "mine.toml", *(word for each in sets for word in ("--set", each)))
+    assert code == 3, err
+    assert out == ""
+    assert message in err
+
+
+def test_strict_names_file_and_offset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "texts" / "latin.txt").write_bytes(b"caf\xe9\n")
+    code, _, err = call(capsys, "inspect", "mine.toml", "--set", 'data.undecodable="strict"')
+    assert code == 3
+    assert "latin.txt is not UTF-8: byte e9 at offset 3" in err
+
+
+def test_train_a_tokenizer_and_use_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--text", str(SAMPLES / "*.txt"), "--size", "400", "-o", "own.tiktoken")
+    code, out, _ = call(capsys, "train-tokenizer", *words)
+    assert code == 0
+    assert out.startswith("own.tiktoken: 400 tokens, learned from ")
+    answer = call_json(capsys, "prepare", "mine.toml", "--set", 'data.tokenizer="own.tiktoken"')
+    assert answer["vocab_size"] == 400
+    assert answer["tokenizer"] == "own.tiktoken"
+    assert answer["split"]["training"]["bytes_per_token"] > 1.5
+
+
+def test_train_a_tokenizer_on_a_preset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call_json(capsys, "train-tokenizer", "mine.toml", "--size", "280", "--output", "own.tiktoken")
+    assert answer["documents"] == 20
+    assert answer["text_bytes"] == sum(path.stat().st_size for path in (folder / "texts").iterdir())
+    assert len((folder / "own.tiktoken").read_text().splitlines()) == 279
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["-o", "x"], 2, "Learn from what?"),
+        (["--corpus", "stdlib"], 2, "--output is missing"),
+        (["--corpus", "stdlib", "--set", "data.x=1", "-o", "x"], 2, "name one"),
+        (["--corpus", "jsonl", "-o", "x"], 3, "needs keys: files"),
+        (["--corpus", "stdlb", "-o", "x"], 3, "nearest: stdlib"),
+        (["mine.toml", "--size", "100", "-o", "x"], 3, "at least 257"),
+        (["mine.toml", "--size", "4096", "-o", "x"], 3, "too few repetitions"),
+        (["mine.toml", "--size", "280", "-o", "no/folder/x"], 3, "mkdir -p no/folder"),
+        (["mine.toml", "--set", 'data.corpus="synthetic"', "--set", 'data.task="copy"', "-o", "x"], 3, "holds no text"),
+    ],
+)
+def test_train_tokenizer_faults(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    got, out, err = call(capsys, "train-tokenizer", *words)
+    assert (got, out) == (code, ""), err
+    assert message in err
+    assert not (folder / "x").exists()
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    assert all(name in out for name in ("prepare", "inspect", "train-tokenizer"))

@@ -1,0 +1,243 @@
+"""`attnres presets`, through the real entry point."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.cli.app import run
+from attnres_cli.preset.reading import load_preset
+from attnres_cli.shipped import shipped_folder
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `attnres presets …` in an empty folder: (exit code, stdout, stderr)."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def command(*words: str) -> tuple[int, str, str]:
+        code = run(["presets", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return command
+
+
+def test_ls(presets: Command) -> None:
+    code, out, err = presets("ls")
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["cpu-tiny", "built", "in"] in [row[:3] for row in rows]
+    assert "muon" not in out
+    code, out, err = presets("ls", "--overlays")
+    assert (code, err) == (0, "")
+    assert {"muon", "wsd", "bf16", "attnres-full", "attnres-block", "prenorm"} <= {
+        line.split()[0] for line in out.split("\n") if line
+    }
+    assert "cpu-tiny" not in out
+
+
+def test_ls_announces_what_hides_what(presets: Command) -> None:
+    Path("presets").mkdir()
+    Path("presets/cpu-tiny.toml").write_text('# mine\nextends = "cpu-tiny"\n')
+    code, out, err = presets("ls", "--json")
+    assert code == 0
+    assert err.startswith("note: preset 'cpu-tiny' is presets/cpu-tiny.toml; it hides ")
+    listed = json.loads(out)
+    assert listed["schema"] == "attnres.presets/1"
+    by_name = {each["name"]: each for each in listed["presets"]}
+    assert by_name["cpu-tiny"] == {
+        "name": "cpu-tiny",
+        "kind": "preset",
+        "from": "project",
+        "path": "presets/cpu-tiny.toml",
+        "summary": "mine",
+        "hides": [str(shipped_folder("presets") / "cpu-tiny.toml")],
+    }
+    for words in (["show", "cpu-tiny"], ["show", "cpu-tiny", "--resolved"], ["diff", "cpu-tiny", "cpu-small"]):
+        assert presets(*words)[2].count("note: preset 'cpu-tiny'") == 1, words
+
+
+def test_show_prints_the_file_as_it_is(presets: Command) -> None:
+    assert presets("show", "cpu-tiny") == (0, (shipped_folder("presets") / "cpu-tiny.toml").read_text(), "")
+    assert presets("show", "muon")[1] == (shipped_folder("presets") / "overlays/muon.toml").read_text()
+    Path("broken.toml").write_text("this is no preset")
+    assert presets("show", "broken.toml")[1] == "this is no preset\n"
+
+
+def test_show_resolved_can_be_saved_and_loaded(presets: Command) -> None:
+    options = ("--overlay", "muon", "--residual", "attnres-block", "--set", "residual.num_blocks=2")
+    code, out, _ = presets("show", "cpu-tiny", *options)
+    assert code == 0
+    Path("saved.toml").write_text(out)
+    expected = load_preset("cpu-tiny", overlays=["muon"], residual="attnres-block", sets=["residual.num_blocks=2"])
+    assert load_preset("saved.toml") == expected
+    assert out.startswith("# cpu-tiny --overlay muon --residual attnres-block --set residual.num_blocks=2")
+    Path("plain.toml").write_text(presets("show", "cpu-tiny", "--resolved")[1])
+    assert load_preset("plain.toml") == load_preset("cpu-tiny")
+
+
+def test_show_json(presets: Command) -> None:
+    code, out, _ = presets("show", "cpu-tiny", "--set", "train.seed=3", "--json")
+    shown = json.loads(out)
+    preset = load_preset("cpu-tiny", sets=["train.seed=3"])
+    assert (code, shown["schema"], shown["values"], shown["digest"]) == (
+        0,
+        "attnres.preset/1",
+        preset.to_dict(),
+        preset.digest(),
+    )
+    assert shown["origins"]["train.seed"] == "--set train.seed=3"
+    assert shown["derived"]["steps"] == preset.steps
+    assert json.loads(presets("show", "cpu-tiny", "--json")[1])["text"] == load_preset("cpu-tiny").source_text
+    assert json.loads(presets("show", "muon", "--json")[1])["values"] == {"train": {"optimizer": "muon"}}
+
+
+def test_show_origins(presets: Command) -> None:
+    Path("my.toml").write_text('extends = "cpu-tiny"\n[train]\nseed = 4\n')
+    _, out, _ = presets("show", "my.toml", "--origins", "--set", "train.threads=1")
+    origins = {line.split()[0]: line.split()[-1] for line in out.splitlines() if "." in line.split()[0]}
+    assert origins["train.seed"] == "my.toml:3"
+    assert origins["train.threads"] == "train.threads=1"
+    assert "cpu-tiny.toml:" in origins["model.d_model"]
+
+
+def test_cp(presets: Command) -> None:
+    code, out, err = presets("cp", "cpu-tiny", "new/my.toml")
+    assert (code, out) == (0, "new/my.toml\n")
+    assert "attnres presets check new/my.toml" in err
+    assert Path("new/my.toml").read_text() == (shipped_folder("presets") / "cpu-tiny.toml").read_text()
+    Path("new/my.toml").write_text("mine")
+    code, out, err = presets("cp", "cpu-tiny", "new/my.toml")
+    assert (code, out, Path("new/my.toml").read_text()) == (3, "", "mine")
+    assert "exists already" in err
+    assert "try: attnres presets cp cpu-tiny new/my-2.toml" in err
+    assert json.loads(presets("cp", "cpu-tiny", "new", "--json")[1])["path"] == "new/cpu-tiny.toml"
+
+
+def test_check_says_what_each_file_is(presets: Command) -> None:
+    presets("cp", "cpu-tiny", "my.toml")
+    Path("over.toml").write_text("[train]\nseed = 1\n")
+    code, out, err = presets("check", "my.toml", "over.toml", "cpu-small", "muon")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "my.toml: preset, no errors",
+        "over.toml: overlay, no errors",
+        "cpu-small: preset, no errors",
+        "muon: overlay, no errors",
+    ]
+
+
+def test_check_reports_every_error_of_every_file(presets: Command) -> None:
+    Path("a.toml").write_text('extends = "cpu-tiny"\n[train]\nlearnig_rate = 1\nseed = -1\n')
+    Path("b.toml").write_text("[train]\nseed = yes\n")
+    Path("c.toml").write_text("[model]\nnum_heds = 3\n[residual]\nnum_blocks = 0\n")
+    code, out, err = presets("check", "a.toml", "b.toml", "cpu-tiny", "c.toml", "cpu-tniy")
+    assert (code, out) == (3, "cpu-tiny: preset, no errors\n")
+    places = [line.strip() for line in err.splitlines() if "where:" in line]
+    assert places == [f"where: {place}" for place in ("a.toml:3", "a.toml:4", "b.toml:2", "c.toml:2", "c.toml:4")]
+    assert "nearest: learning_rate" in err
+    assert 'expected: seed = "yes"' in err
+    assert "nearest: cpu-tiny" in err
+    assert "Traceback" not in err
+    code, out, err = presets("check", "a.toml", "cpu-tiny", "--json")
+    checked: dict[str, Any] = json.loads(out)
+    assert (code, err) == (3, "")
+    assert [len(each["errors"]) for each in checked["files"]] == [2, 0]
+    assert checked["files"][0]["errors"][0]["nearest"] == "learning_rate"
+
+
+def test_diff(presets: Command) -> None:
+    code, out, _ = presets("diff", "cpu-tiny", "cpu-deep")
+    assert code == 0
+    lines = {line.split()[0]: line.split()[1:] for line in out.splitlines()[2:]}
+    assert lines["model.transformer_blocks"] == ["2", "24"]
+    assert "model.norm_epsilon" not in lines
+    assert presets("diff", "cpu-tiny", "cpu-tiny")[:2] == (0, "no differences\n")
+    differences = json.loads(presets("diff", "cpu-tiny", "cpu-deep", "--json")[1])
+    assert {"key": "model.transformer_blocks", "a": 2, "b": 24} in differences["differences"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["show", "cpu-tny"], 3, "nearest: cpu-tiny"),
+        (["show", "muon", "--resolved"], 3, "'muon' is an overlay"),
+        (["diff", "cpu-tiny", "muon"], 3, "'muon' is an overlay"),
+        (["show", "cpu-tiny", "--overlay", "cpu-small"], 3, "'cpu-small' is a whole preset"),
+        (["show", "cpu-tiny", "--residual", "attnres"], 3, "nearest: attnres-"),
+        (["show", "cpu-tiny", "--set", "seed=1"], 3, "expected: --set train.seed=1"),
+        (["show", "nowhere/x.toml"], 3, "no file nowhere/x.toml"),
+        (["cp", "cpu-tiny", "my"], 3, "expected: my.toml"),
+        (["cp", "cpu-tiny"], 2, "DEST"),
+        (["check"], 2, "FILE"),
+        (["lss"], 2, "nearest: ls"),
+        (["ls", "--overlay"], 2, "--overlays"),
+    ],
+)
+def test_wrong_commands(presets: Command, words: list[str], code: int, message: str) -> None:
+    found, out, err = presets(*words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def environment_without_torch(tmp_path: Path) -> dict[str, str]:
+    """An environment in which importing torch (or pydantic, which is slow, too) ends the program."""
+    for name in ("torch", "pydantic"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name} was imported')\n")
+    root = str(shipped_folder("presets").parent)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
+
+
+@pytest.mark.parametrize(
+    "words", [["ls"], ["ls", "--overlays", "--json"], ["show", "cpu-tiny"], ["cp", "cpu-tiny", "my.toml"]]
+)
+def test_without_torch(tmp_path: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "attnres_cli", "presets", *words],
+        cwd=tmp_path, env=environment_without_torch(tmp_path), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "absent"),
+    [
+        ("attnres presets show cpu-", {"cpu-tiny", "cpu-small", "cpu-deep"}, {"gpu-124m", "muon"}),
+        ("attnres presets show mu", {"muon"}, {"cpu-tiny"}),
+        ("attnres presets show cpu-tiny --overlay attn", {"attnres-full", "attnres-block"}, {"muon"}),
+        ("attnres presets diff cpu-tiny gpu", {"gpu-124m", "gpu-350m"}, {"cpu-tiny"}),
+        ("attnres presets check loc", {"local"}, {"cpu-tiny"}),
+    ],
+)  # fmt: skip
+def test_completion_without_torch(tmp_path: Path, line: str, expected: set[str], absent: set[str]) -> None:
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets/local.toml").write_text("")
+    words = line.split()
+    completing = {"_ATTNRES_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    code = "from attnres_cli.cli.app import main; import sys; sys.argv = ['attnres']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**environment_without_torch(tmp_path), **completing},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    completed = set(done.stdout.split())
+    assert expected <= completed
+    assert not absent & completed

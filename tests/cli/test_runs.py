@@ -1,0 +1,212 @@
+"""`attnres runs ls|show|rm` through the real entry point."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attnres_cli
+from attnres_cli.cli.app import run
+from attnres_cli.errors import ExitCode
+from attnres_cli.runs.directory import RunDirectory
+from tests.fabricated_runs import BLOCK_SCHEME, fabricate, loss_at
+from tests.golden_files import check_golden
+
+NAMES = [
+    "cpu-tiny-prenorm-s0-20260102-030405-ab12",
+    "cpu-tiny-attnres-block-s0-20260102-030405-cd34",
+    "[bold] <script>",
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """runs/ in an otherwise empty current folder: two finished runs, an interrupted one, and one that diverged."""
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "runs"
+    fabricate(root, NAMES[0])
+    fabricate(root, NAMES[1], residual=BLOCK_SCHEME, better_by=0.05)
+    fabricate(root, NAMES[2], until_step=40, status="interrupted").write_state(resume="attnres train --resume it")
+    fabricate(root, "diverged", until_step=0, status="diverged", error="the loss is not finite")
+    return root
+
+
+def out(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().out
+
+
+# ------------------------------------------------------------------ ls
+
+
+def test_ls_lists_every_run_with_its_last_loss(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "ls"]) == 0
+    lines = out(capsys).splitlines()
+    assert lines[0].split() == ["status", "done", "loss", "age", "name"]
+    [line] = [line for line in lines if line.endswith(NAMES[1])]
+    assert line.split()[:3] == ["finished", "100", f"{loss_at(100, 0.05):.4f}"]
+    [line] = [line for line in lines if line.endswith(NAMES[2])]
+    assert line.split()[:3] == ["interrupted", "40", f"{loss_at(40, 0.0):.4f}"]
+
+
+def test_ls_in_a_folder_without_runs_says_why_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["runs", "ls"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "There are no runs in runs. `attnres train cpu-tiny` makes one." in captured.err
+    assert run(["runs", "ls", "--json"]) == 0
+    assert json.loads(out(capsys))["tables"]["runs"]["rows"] == []
+
+
+def test_ls_as_json_is_complete(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "ls", "--json"]) == 0
+    document = json.loads(out(capsys))
+    assert document["schema"] == "attnres.runs/1"
+    found = {row["name"]: row for row in document["tables"]["runs"]["rows"]}
+    assert set(found) == {*NAMES, "diverged"}
+    assert found[NAMES[0]]["loss_nats"] == loss_at(100, 0.0)
+    assert found[NAMES[2]]["progress"] == 0.4
+
+
+def test_ls_of_another_folder(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabricate(tmp_path / "elsewhere", "there")
+    assert run(["runs", "ls", "--runs-dir", "elsewhere"]) == 0
+    assert [line.split()[-1] for line in out(capsys).splitlines()[3:]] == ["there"]
+
+
+def test_ls_survives_broken_runs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / NAMES[0] / "manifest.json").write_text("{")
+    (root / NAMES[0] / "metrics.jsonl").write_text('{"kind": "eval", "st')
+    (root / NAMES[1] / "state.json").write_text("{")
+    (root / NAMES[2] / "manifest.json").write_text('{"created": "yesterday"}')
+    assert run(["runs", "ls"]) == 0
+    lines = out(capsys).splitlines()
+    assert [line for line in lines if line.endswith(NAMES[0])][0].split()[:3] == ["finished", "100", "—"]
+    assert [line for line in lines if line.endswith(NAMES[1])][0].split()[:2] == ["!", "!"]
+
+
+def test_ls_loads_no_torch_numpy_or_pydantic(root: Path) -> None:
+    code = (
+        "import sys\nfrom attnres_cli.cli.app import run\nassert run(['runs', 'ls']) == 0\n"
+        "print({'torch', 'numpy', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=root.parent,
+        env={"PYTHONPATH": str(Path(attnres_cli.__file__).parent.parent), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+# ------------------------------------------------------------------ show
+
+
+def test_show(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "show", NAMES[1]]) == 0
+    check_golden("runs-show.txt", out(capsys))
+
+
+def test_show_of_an_unfinished_run_says_how_to_go_on(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "show", "[bold"]) == 0
+    text = out(capsys)
+    assert "interrupted at step 40 of 100" in text
+    assert "attnres train --resume it" in text
+
+
+def test_show_of_a_failed_run_says_what_failed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "show", "diverged"]) == 0
+    assert "the loss is not finite" in out(capsys)
+
+
+def test_show_as_json_has_manifest_state_and_evaluations(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "show", NAMES[0], "--json"]) == 0
+    document = json.loads(out(capsys))
+    assert document["schema"] == "attnres.run/1"
+    assert document["manifest"] == json.loads((root / NAMES[0] / "manifest.json").read_text())
+    assert [row["step"] for row in document["evaluations"]] == [0, 20, 40, 60, 80, 100]
+    assert document["state"]["status"] == "finished"
+
+
+@pytest.mark.parametrize("words", [["runs", "show", "nothing"], ["runs", "rm", "nothing", "--yes"]])
+def test_a_run_that_is_not_there(root: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == ExitCode.INPUT
+    assert "There is no run 'nothing'." in capsys.readouterr().err
+
+
+def test_a_beginning_that_several_runs_share(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "show", "cpu-tiny"]) == ExitCode.INPUT
+    assert "is the beginning of 2 runs" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ rm
+
+
+def test_rm_with_yes_removes_several(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "rm", "diverged", "[bold", "--yes"]) == 0
+    assert out(capsys).splitlines() == ["removed diverged", f"removed {NAMES[2]}"]
+    assert {path.name for path in root.iterdir()} == set(NAMES[:2])
+
+
+def test_rm_off_a_terminal_needs_yes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["runs", "rm", "diverged"]) == ExitCode.USAGE
+    assert "--yes" in capsys.readouterr().err
+    assert (root / "diverged").exists()
+
+
+@pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
+def test_rm_asks_on_a_terminal(root: Path, answer: str, stays: bool) -> None:
+    pty = pytest.importorskip("pty")
+    import os
+
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "attnres_cli", "runs", "rm", "diverged"],
+        cwd=root.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(attnres_cli.__file__).parent.parent)},
+        stdin=child,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.write(parent, answer.encode())
+        _, said = process.communicate(timeout=60)
+    os.close(child)
+    os.close(parent)
+    assert process.returncode == 0
+    assert re.search(r"diverged \(\d+\.\d MiB\)", said)
+    assert (root / "diverged").exists() is stays
+
+
+def test_rm_refuses_a_running_run_and_then_removes_nothing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RunDirectory.create(root, "stem", "alive")
+    assert run(["runs", "rm", "diverged", "alive", "--yes"]) == ExitCode.INPUT
+    assert "Run 'alive' is running" in capsys.readouterr().err
+    assert (root / "diverged").exists()
+    assert (root / "alive").exists()
+
+
+def test_rm_never_removes_what_is_no_run(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    thesis = tmp_path / "thesis"
+    thesis.mkdir()
+    (thesis / "thesis.tex").write_text("years of work")
+    for ref in ("thesis", str(thesis), "runs", ".", "/"):
+        assert run(["runs", "rm", ref, "--yes"]) == ExitCode.INPUT
+    assert (thesis / "thesis.tex").exists()
+    assert len(list(root.iterdir())) == 4
+
+
+def test_rm_of_the_same_run_twice_removes_it_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "rm", "diverged", str(root / "diverged"), "-y"]) == 0
+    assert out(capsys) == "removed diverged\n"

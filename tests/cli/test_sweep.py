@@ -1,0 +1,237 @@
+"""`attnres sweep …` through the program's entry point, with trainings of a fraction of a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.cli.app import run
+from attnres_cli.runs.directory import RunDirectory
+from tests.small import small_preset
+
+ROOT = Path(__file__).parents[2]
+# 2 arms and 2 ratios: four trainings of twenty steps.
+GRID = ["--ratios", "6,12", "--name", "grid"]
+ONE_BLOCK = {"model.transformer_blocks": 1, "model.d_model": 16, "model.num_heads": 2, "model.d_ff": 24}
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_preset("small.toml")
+
+
+def write_preset(name: str, **changes: Any) -> None:
+    size = {"model.d_model": 48, "model.num_heads": 6, "model.d_ff": 128, "observe.observers": ["magnitudes"]}
+    Path(name).write_text(small_preset(**{**size, **changes}).to_toml())
+
+
+def printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def losses(document: dict[str, Any]) -> dict[str, float]:
+    return {f"{row['cell']}-{row['arm']}": row["loss"] for row in document["runs"]}
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "attnres_cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
+# ---------------------------------------------------------------- before anything runs
+
+
+def test_a_dry_run_prints_every_cell_and_every_impossible_one_and_makes_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        run(["sweep", "depth-width", "./small.toml", "--ratios", "6,12,1000", "--head-ratios", "0.5,1,4", "--dry-run"])
+        == 0
+    )
+    printed = capsys.readouterr().out
+    for words in ("r6-h0.5", "r12-h1", "r12-h4", "r6-h4", "a head needs an even size of at least 4", "r1000-h1",
+                  "less than one transformer block", "Peak learning rate = 0.01 × (d_model / 48)^-0.5", "Pinned: non-embedding"):  # fmt: skip
+        assert words in printed
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("match", ["parameters", "flops"])
+def test_the_plan_as_json_has_real_counts(match: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "depth-width", "./small.toml", "--ratios", "6,12", "--match", match, "--dry-run", "--json"]
+    assert run(words) == 0
+    plan = printed_json(capsys)
+    assert plan["schema"] == "attnres.sweep-plan/1"
+    pinned = {"parameters": "non_embedding_parameters", "flops": "training_flops_per_token"}[match]
+    assert [abs(cell["mismatch"][pinned]) <= 0.02 for cell in plan["cells"]] == [True, True]
+    assert len(plan["runs"]) == 4
+
+
+def test_schemes_budgets_and_rules_reach_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "depth-width", "./small.toml", "--ratios", "12", "--residual", "attnres-full", "--residual", "prenorm",
+             "--budget-flops", "1e10", "--lr-power", "0", "--set", "train.seed=3", "--dry-run", "--json"]  # fmt: skip
+    assert run(words) == 0
+    plan = printed_json(capsys)
+    assert [arm["label"] for arm in plan["arms"]] == ["attnres-full", "prenorm"]
+    assert plan["preset"]["values"]["train"]["seed"] == 3
+    assert plan["cells"][0]["learning_rate"] == 0.01
+    assert plan["tokens"] % 64 == 0
+    assert plan["tokens"] > 20 * 64
+
+
+def test_minutes_are_calibrated_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["sweep", "depth-width", "./small.toml", "--ratios", "12", "--budget-minutes", "2", "--dry-run", "--json"])
+        == 0
+    )
+    budget = printed_json(capsys)["budget"]
+    assert 0 < budget["estimated_minutes"] <= 2
+    assert all(seconds > 0 for timed in budget["step_seconds"].values() for seconds in timed.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--ratios", "8,nine"], 2, "--ratios: 'nine' is no number"),
+        (["--budget-flops", "1e10", "--budget-minutes", "3"], 2, "exclude each other"),
+        (["--budget-minutes", "0"], 2, "--budget-minutes 0"),
+        (["--budget-flops", "1e3"], 2, "a run needs at least 20"),
+        (["--jobs", "0"], 2, "--jobs"),
+        (["--match", "width"], 2, "--match"),
+        (["--residual", "prenorm", "--residual", "prenorm"], 2, "given twice"),
+        (["--residual", "prenom"], 3, "prenom"),
+        (["--set", "model.width=3"], 3, "width"),
+        (["--name", "../outside", "--ratios", "12"], 3, "path separator"),
+        (["--ratios", "100000"], 3, "less than one transformer block"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_an_exit_code(
+    words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sweep", "depth-width", "./small.toml", *words]) == code
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert not Path("runs").exists()
+
+
+def test_commands_on_sweeps_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["show", "x"], ["resume", "x"]):
+        assert run(["sweep", *words]) == 3
+        assert "There is no sweep 'x'" in capsys.readouterr().err
+    assert run(["sweep", "ls"]) == 0
+    captured = capsys.readouterr()
+    assert "There are no sweeps in runs" in captured.err
+    assert run(["sweep", "ls", "--json"]) == 0
+    assert printed_json(capsys)["sweeps"] == []
+
+
+# ---------------------------------------------------------------- a whole sweep
+
+
+def test_a_sweep_runs_prints_reprints_and_grows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One training after the other, then reprinted from the file, asked for again, and grown by a cell."""
+    assert run(["sweep", "depth-width", "./small.toml", *GRID, "--jobs", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "Validation loss, prenorm" in captured.out
+    assert "Δ loss, attnres-block − prenorm" in captured.out
+    assert "★" in captured.out
+    assert "One seed and one learning rate per width" in captured.out
+    assert "\x1b[" not in captured.out
+    assert "r6 prenorm: validation loss" in captured.err
+    manifest = RunDirectory(Path("runs/grid/r6-prenorm")).manifest()
+    assert manifest["preset_digest"] == json.loads(Path("runs/grid/sweep.json").read_text())["runs"][0]["digest"]
+
+    assert run(["sweep", "show", "grid"]) == 0
+    assert capsys.readouterr().out == captured.out
+    assert run(["sweep", "ls"]) == 0
+    assert "grid" in capsys.readouterr().out
+    for suffix, words in (("md", "| --: |"), ("csv", "# cells")):
+        assert run(["sweep", "show", "gr", "-o", f"sweep.{suffix}"]) == 0
+        assert words in Path(f"sweep.{suffix}").read_text()
+    capsys.readouterr()
+
+    before = {path: path.stat().st_mtime_ns for path in Path("runs/grid").glob("*/metrics.jsonl")}
+    assert (
+        run(["sweep", "depth-width", "./small.toml", "--ratios", "32", "--name", "grid", "--jobs", "1", "--json"]) == 0
+    )
+    grown = printed_json(capsys)
+    assert set(losses(grown)) == {
+        f"{cell}-{arm}" for cell in ("r6", "r12", "r32") for arm in ("prenorm", "attnres-block")
+    }
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
+
+    assert run(["sweep", "depth-width", "./small.toml", *GRID, "--set", "train.seed=9"]) == 3
+    assert "preset_digest" in capsys.readouterr().err
+
+
+def test_a_run_that_diverges_is_a_row_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    write_preset("hot.toml", **{"train.learning_rate": 1e30, "train.grad_clip": 0.0})
+    words = ["sweep", "depth-width", "./hot.toml", "--ratios", "12", "--name", "hot", "--jobs", "1", "--json"]
+    assert run(words) == 4
+    document = printed_json(capsys)
+    assert [row["status"] for row in document["runs"]] == ["diverged", "diverged"]
+    assert all("diverged" in row["error"] for row in document["runs"])
+    assert document["lowest"]["compared_cells"] == 0
+    assert run(["sweep", "show", "hot"]) == 0
+    assert "!" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_interrupted_sweep_goes_on_and_ends_where_it_would_have(
+    jobs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit, in one process and in two side by side, against one that nobody interrupted."""
+    write_preset("long.toml", **{**ONE_BLOCK, "train.horizon_tokens": 64 * 80})
+    words = ["sweep", "depth-width", "./long.toml", "--ratios", "16"]
+    assert run([*words, "--name", "whole", "--jobs", "1", "--json"]) == 0
+    whole = losses(printed_json(capsys))
+
+    process = start(*words, "--name", "cut", "--jobs", jobs)
+    first = RunDirectory(Path("runs/cut/r16-prenorm"))
+    wait_until(lambda: int(first.read_state().get("step") or 0) >= 1, process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "resume with: attnres sweep resume cut"
+    assert "Traceback" not in errors
+    document = json.loads(Path("runs/cut/sweep.json").read_text())
+    assert document["status"] == "interrupted"
+    assert document["runs"][0]["status"] == "interrupted"
+    assert first.checkpoints()
+
+    assert run(["sweep", "resume", "cut", "--jobs", jobs, "--json"]) == 0
+    assert losses(printed_json(capsys)) == whole
+
+
+def test_looking_at_sweeps_loads_no_torch() -> None:
+    program = "import sys; from attnres_cli.cli.app import run; run(['sweep', 'ls']); print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,30 @@
+"""What every test stands on: one thread, no folder of the user's, one cache of prepared data for all test processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Read when torch loads. Processes of pytest-xdist share the cores, and bit-exact tests need a fixed number of threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for the whole session, the same one in every process of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "attnres-cache"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> None:
+    """No preset, run, cache or terminal setting of whoever runs the tests has an effect on them."""
+    monkeypatch.setenv("ATTNRES_CACHE", str(shared_cache))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-user-configuration"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("ATTNRES_RUNS", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,90 @@
+"""Attention, rotary positions and SwiGLU against slow definitions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnres_cli.model.rotary import Rotary
+from tests.small import small_model
+
+
+def slow_rotary(x: Tensor, theta: float) -> Tensor:
+    """Channels (2i, 2i+1) of position t turned by t θ^(-2i/d), one number at a time. x: [T, d]."""
+    out = x.clone()
+    length, width = x.shape
+    for t in range(length):
+        for i in range(0, width, 2):
+            angle = t * theta ** (-i / width)
+            a, b = float(x[t, i]), float(x[t, i + 1])
+            out[t, i] = a * math.cos(angle) - b * math.sin(angle)
+            out[t, i + 1] = b * math.cos(angle) + a * math.sin(angle)
+    return out
+
+
+def test_rotary_turns_neighbouring_pairs() -> None:
+    rotary = Rotary(head_dim=6, context_tokens=9, theta=100.0)
+    rotary.fill(torch.float64)
+    x = torch.randn(2, 7, 3, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = rotary(x)
+    for b in range(2):
+        for head in range(3):
+            torch.testing.assert_close(found[b, :, head], slow_rotary(x[b, :, head], 100.0), rtol=1e-12, atol=1e-12)
+    assert torch.equal(rotary(x[:, 2:], first_position=2), found[:, 2:])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_grouped_query_attention(kv_heads: int) -> None:
+    model = small_model(
+        **{"model.num_heads": 4, "model.num_kv_heads": kv_heads, "model.d_model": 24, "model.head_dim": 6}
+    )
+    attention = model.blocks[0].attention
+    x = torch.randn(1, 5, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = attention.qkv.weight
+    q_rows, k_rows, v_rows = rows[:24], rows[24 : 24 + 6 * kv_heads], rows[24 + 6 * kv_heads :]
+    heads = []
+    for head in range(4):
+        group = head // (4 // kv_heads)
+        q = slow_rotary(x[0] @ q_rows[6 * head : 6 * head + 6].T, 10000.0)
+        k = slow_rotary(x[0] @ k_rows[6 * group : 6 * group + 6].T, 10000.0)
+        v = x[0] @ v_rows[6 * group : 6 * group + 6].T
+        out = torch.zeros(5, 6, dtype=torch.float64)
+        for t in range(5):
+            scores = [math.exp(float(q[t] @ k[s]) / math.sqrt(6)) for s in range(t + 1)]
+            for s, score in enumerate(scores):
+                out[t] += score / sum(scores) * v[s]
+        heads.append(out)
+    expected = torch.cat(heads, -1) @ attention.output.weight.T
+    torch.testing.assert_close(attention(x)[0], expected, rtol=1e-11, atol=1e-12)
+
+
+@torch.no_grad()
+def test_projections_routed_apart_equal_the_fused_ones() -> None:
+    attention = small_model().blocks[0].attention
+    x = torch.randn(2, 5, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    seen: list[torch.Size] = []
+
+    def project(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        seen.extend((q.shape, k.shape, v.shape))
+        return q, k, v
+
+    fused = attention(x)
+    torch.testing.assert_close(attention({"q": x, "k": x, "v": x}), fused, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(attention(x, project), fused, rtol=1e-12, atol=1e-14)
+    assert seen == [(2, 2, 5, 8)] * 3
+    other = attention({"q": x, "k": x, "v": 2 * x})
+    torch.testing.assert_close(other, 2 * fused, rtol=1e-12, atol=1e-14)
+
+
+@torch.no_grad()
+def test_swiglu() -> None:
+    feed_forward = small_model().blocks[0].feed_forward
+    x = torch.randn(3, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    gate_rows, up_rows = feed_forward.gate_up.weight[:24], feed_forward.gate_up.weight[24:]
+    gate, up = x @ gate_rows.T, x @ up_rows.T
+    expected = (gate / (1 + torch.exp(-gate)) * up) @ feed_forward.down.weight.T
+    torch.testing.assert_close(feed_forward(x), expected, rtol=1e-12, atol=1e-14)

@@ -1,0 +1,181 @@
+"""Every output format, over every file of report/renderers/: nothing is lost, nothing in a name is obeyed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from attnres_cli.errors import UserError
+from attnres_cli.report.document import Block, Chart, Document, Notice, formats, render
+from attnres_cli.report.table import Cell, Column, Table
+
+NASTY = "[bold]|<script>alert(1)</script>`*_\x1b[31m"
+COLUMNS = (
+    Column("run", "run"),
+    Column("loss_nats", "loss", "nats", "number", decimals=4),
+    Column("memory_bytes", "memory", kind="bytes"),
+    Column("status", "status"),
+)
+TABLE = Table(
+    "loss",
+    "Loss of [bold]",
+    COLUMNS,
+    (
+        {"run": NASTY, "loss_nats": Cell(1.23456789, note="a note"), "memory_bytes": 5 * 2**20, "status": "finished"},
+        {"run": "B", "loss_nats": Cell(failed=True), "memory_bytes": None, "status": True},
+    ),
+    caption="a caption",
+    remarks=("a remark",),
+)
+OTHER = Table("cost", "Cost", (Column("run", "run"), Column("step_seconds", "step", "ms", "number", scale=1000)),
+              ({"run": "A", "step_seconds": 0.05},))  # fmt: skip
+DOCUMENT = Document(
+    "example",
+    (
+        TABLE,
+        Notice("NO VERDICT", (f"because of {NASTY}",), "warning"),
+        Chart("Curve", ("1 ┤A B", "  └──"), "AB"),
+        OTHER,
+    ),
+    {"baseline": "A", "nan": float("nan")},
+)
+
+
+def test_the_formats_that_the_command_line_promises_exist() -> None:
+    assert set(formats()) >= {"table", "markdown", "csv", "json"}
+
+
+@pytest.mark.parametrize("name", formats())
+def test_every_format_ends_in_one_newline_and_holds_no_escape_sequence(name: str) -> None:
+    text = render(DOCUMENT, name)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", formats())
+def test_every_format_shows_every_table_and_tells_absent_from_failed(name: str) -> None:
+    text = render(DOCUMENT, name)
+    assert "1.23" in text
+    assert "B" in text
+    if name in ("table", "markdown"):
+        assert "—" in text
+    if name != "json":
+        assert "!" in text
+
+
+@pytest.mark.parametrize("name", formats())
+def test_every_format_can_render_nothing_and_an_empty_table(name: str) -> None:
+    render(Document("empty", ()), name)
+    render(Document("empty", (Table("t", "title", COLUMNS, ()),)), name)
+
+
+def test_an_unknown_format_names_the_nearest() -> None:
+    with pytest.raises(UserError) as caught:
+        render(DOCUMENT, "markdow")
+    assert caught.value.faults[0].nearest == "markdown"
+
+
+def test_only_tables_keeps_their_order_and_names_the_nearest() -> None:
+    assert list(DOCUMENT.only_tables(["cost", "loss"]).tables) == ["cost", "loss"]
+    with pytest.raises(UserError) as caught:
+        DOCUMENT.only_tables(["los"])
+    assert caught.value.faults[0].nearest == "loss"
+
+
+# ------------------------------------------------------------------ table
+
+
+def test_text_in_a_pipe_is_never_cut() -> None:
+    long = "x" * 300
+    text = render(Document("d", (Table("t", "t", COLUMNS, ({"run": long, "status": long},)),)), "table")
+    assert long in text
+    assert len([line for line in text.splitlines() if long in line]) == 1
+
+
+def test_footnote_marks_do_not_move_decimal_points() -> None:
+    rows = ({"run": "A", "loss_nats": Cell(1.5, note="why")}, {"run": "B", "loss_nats": 12.25})
+    lines = render(Document("d", (Table("t", "t", COLUMNS[:2], rows),)), "table").splitlines()
+    points = [line.index(".") for line in lines if ".5" in line or ".25" in line]
+    assert len(set(points)) == 1
+
+
+def test_colour_only_where_it_is_wanted() -> None:
+    assert "\x1b[" in render(DOCUMENT, "table", colour=True)
+    assert NASTY not in render(DOCUMENT, "table", colour=True)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", render(DOCUMENT, "table", colour=True))
+    assert [line.rstrip() for line in plain.splitlines()] == render(DOCUMENT, "table").splitlines()
+
+
+names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=70)
+many_columns = tuple(Column(f"c{index}", f"heading {index}", "unit", "number", decimals=3) for index in range(12))
+
+
+@settings(max_examples=25)
+@given(st.lists(names, min_size=1, max_size=3), st.floats(-1e5, 1e5), st.integers(60, 120))
+def test_on_a_terminal_nothing_is_wider_than_it_and_no_number_is_lost(
+    runs: list[str], value: float, width: int
+) -> None:
+    rows = tuple({"run": run, **{column.key: value for column in many_columns}} for run in runs)
+    blocks: tuple[Block, ...] = (
+        Table("t", "title", (Column("run", "run"), *many_columns), rows),
+        Notice("n", tuple(runs)),
+    )
+    text = render(Document("d", blocks), "table", width_columns=width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert text.count(f"{value:,.3f}".replace("-0.000", "0.000")) == len(many_columns) * len(runs)
+
+
+# ------------------------------------------------------------------ markdown
+
+
+def test_markdown_is_one_table_per_table_with_as_many_cells_in_every_row() -> None:
+    text = render(DOCUMENT, "markdown")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [len(re.findall(r"(?<!\\)\|", line)) - 1 for line in rows]
+    assert cells == [4] * 4 + [2] * 3
+
+
+def test_markdown_escapes_what_a_page_would_obey() -> None:
+    text = render(DOCUMENT, "markdown")
+    assert "<script>" not in text
+    assert r"\[bold\]\|&lt;script&gt;alert(1)&lt;/script&gt;\`\*\_\\x1b\[31m" in text
+
+
+# ------------------------------------------------------------------ csv
+
+
+def test_csv_of_one_table_is_pure_and_complete() -> None:
+    text = render(DOCUMENT.only_tables(["loss"]), "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[0]["loss_nats"] == "1.23456789"
+    assert rows[0]["memory_bytes"] == str(5 * 2**20)
+    assert (rows[1]["loss_nats"], rows[1]["memory_bytes"], rows[1]["status"]) == ("!", "", "true")
+
+
+def test_csv_of_several_tables_names_each() -> None:
+    parts = render(DOCUMENT, "csv").split("\n\n")
+    assert [part.splitlines()[0] for part in parts] == ["# loss", "# cost"]
+
+
+# ------------------------------------------------------------------ json
+
+
+def test_json_is_strict_and_carries_names_untouched() -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    document = json.loads(render(DOCUMENT, "json"), parse_constant=refuse)
+    assert document["schema"] == "attnres.example/1"
+    assert document["nan"] is None
+    rows = document["tables"]["loss"]["rows"]
+    assert rows[0]["run"] == NASTY
+    assert rows[0]["loss_nats"] == 1.23456789
+    assert rows[1]["failed"] == ["loss_nats"]

@@ -1,0 +1,199 @@
+"""Grids, lowest cells and sentences, from documents whose losses were written down by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from attnres_cli.report.document import Document, render
+from attnres_cli.report.heat import heat_colours
+from attnres_cli.report.sweep import Grid, lowest_facts, lowest_sentences
+from attnres_cli.report.sweep_documents import plan_document, sweep_document
+from attnres_cli.report.table import Table
+from attnres_cli.report.tables.sweep_grid import difference_grids, loss_grids
+from attnres_cli.report.tables.sweeps import sweeps_document
+from tests import fabricated_sweep
+from tests.golden_files import check_golden
+
+# Lowest: plain at 32 (1.90), mixing at 16 (1.84): deeper.
+MOVING = {
+    (None, 8.0): (2.10, 1.95),
+    (None, 16.0): (1.95, 1.84),
+    (None, 32.0): (1.90, 1.86),
+    (None, 64.0): (1.93, 1.92),
+}
+# The paper's Fig. 7 in miniature, with a second axis.
+TWO_AXES = {
+    (0.3, 30.0): (1.857, 1.816), (0.3, 45.0): (1.851, 1.802), (0.3, 60.0): (1.847, 1.806),
+    (0.5, 30.0): (1.883, 1.841), (0.5, 45.0): (1.859, 1.819), (0.5, 60.0): (1.849, 1.812),
+}  # fmt: skip
+
+
+def grid_of(losses: fabricated_sweep.Losses, **changes: Any) -> Grid:
+    return Grid.of(fabricated_sweep.sweep_document(losses, **changes))
+
+
+def text_of(losses: fabricated_sweep.Losses, **changes: Any) -> str:
+    return "\n".join(lowest_sentences(grid_of(losses, **changes)))
+
+
+def cells_of(table: Table) -> dict[str, list[str]]:
+    shown = table.shown()
+    return {row[0]: row[1:] for row in shown.rows}
+
+
+def test_the_lowest_cell_of_each_scheme_is_marked_and_named() -> None:
+    grid = grid_of(MOVING)
+    plain, mixing = loss_grids(grid)
+    assert cells_of(plain)["loss"] == ["2.1000", "1.9500", "★ 1.9000", "1.9300"]
+    assert cells_of(mixing)["loss"] == ["1.9500", "★ 1.8400", "1.8600", "1.9200"]
+    assert plain.shown().headings == ["d_model/L_b", "8", "16", "32", "64"]
+    assert plain.shown().units == ["L_b×d_model", "8×64", "4×64", "2×64", "1×64"]
+
+
+def test_the_move_is_said_with_both_cells_and_its_limits() -> None:
+    text = text_of(MOVING)
+    assert "plain: lowest at d_model/L_b 32 (2 blocks × 64 wide) with 1.9000; next 1.9300 at d_model/L_b 64." in text
+    assert "the lowest cell moves from d_model/L_b 32 to d_model/L_b 16: deeper and narrower." in text
+    assert "One seed and one learning rate per width: this is the lowest cell here, not an optimum." in text
+    assert "edge" not in text
+
+
+def test_the_difference_is_second_minus_first() -> None:
+    (difference,) = difference_grids(grid_of(MOVING))
+    assert cells_of(difference)["loss"] == ["-0.1500", "-0.1100", "-0.0400", "-0.0100"]
+    assert difference.title == "Δ loss, mixing − plain (below zero: mixing is lower)"
+
+
+def test_all_schemes_share_one_heat_scale() -> None:
+    plain, mixing = loss_grids(grid_of(MOVING))
+    heats = [[table.cell(table.rows[0], column).heat for column in table.columns[1:]] for table in (plain, mixing)]
+    assert heats[0][0] == 1.0  # 2.10 is the highest of both grids
+    assert heats[1][1] == 0.0  # 1.84 the lowest
+    assert heats[0][1] == heats[1][0] == pytest.approx((1.95 - 1.84) / (2.10 - 1.84))
+
+
+def test_two_axes_give_a_row_per_head_ratio() -> None:
+    plain, mixing = loss_grids(grid_of(TWO_AXES))
+    assert cells_of(plain) == {"0.3": ["1.8570", "1.8510", "★ 1.8470"], "0.5": ["1.8830", "1.8590", "1.8490"]}
+    assert cells_of(mixing)["0.3"] == ["1.8160", "★ 1.8020", "1.8060"]
+    text = text_of(TWO_AXES)
+    assert "moves from d_model/L_b 60, heads/L_b 0.3 to d_model/L_b 45, heads/L_b 0.3: deeper and narrower." in text
+    assert "plain's lowest cell is at the edge of the grid (the largest d_model/L_b and the smallest heads/L_b)" in text
+    assert "mixing's lowest cell is at the edge of the grid (the smallest heads/L_b)" in text
+
+
+def test_an_edge_is_named_by_its_side() -> None:
+    text = text_of({(None, 8.0): (1.8, 2.0), (None, 16.0): (1.9, 1.9), (None, 32.0): (2.0, 1.95)})
+    assert "plain's lowest cell is at the edge of the grid (the smallest d_model/L_b)" in text
+    assert "mixing's" not in text
+    assert "shallower and wider" in text
+
+
+def test_a_lowest_cell_that_stays_is_said_to_stay() -> None:
+    text = text_of({(None, 8.0): (1.8, 1.7), (None, 16.0): (1.9, 1.9)})
+    assert "From plain to mixing the lowest cell stays at d_model/L_b 8." in text
+
+
+def test_cells_without_a_loss_from_every_scheme_are_not_compared() -> None:
+    losses = {
+        (None, 8.0): (2.0, 1.9),
+        (None, 16.0): (1.5, "failed"),
+        (None, 32.0): (1.9, 1.8),
+        (None, 64.0): (1.8, None),
+    }
+    grid = grid_of(losses)
+    plain, mixing = loss_grids(grid)
+    assert cells_of(plain)["loss"] == ["2.0000", "1.5000", "★ 1.9000", "1.8000"]
+    assert cells_of(mixing)["loss"] == ["1.9000", "!", "★ 1.8000", "—"]
+    (difference,) = difference_grids(grid)
+    assert cells_of(difference)["loss"] == ["-0.1000", "!", "-0.1000", "—"]
+    assert "2 of 4 cells have no loss from every scheme and were left out of this." in text_of(losses)
+
+
+def test_nothing_finished_is_said_so() -> None:
+    losses = {(None, 8.0): (2.0, "diverged"), (None, 16.0): (None, None)}
+    assert lowest_sentences(grid_of(losses)) == [
+        "No cell is finished with every scheme yet, so there is nothing to compare."
+    ]
+    assert lowest_facts(grid_of(losses)) == {"compared_cells": 0, "arms": {}}
+
+
+def test_one_scheme_has_no_difference_grid() -> None:
+    document = fabricated_sweep.sweep_document({(None, 8.0): (2.0,), (None, 16.0): (1.9,)}, arms=("plain",))
+    grid = Grid.of(document)
+    assert difference_grids(grid) == []
+    assert "From" not in "\n".join(lowest_sentences(grid))
+
+
+def test_a_run_without_a_result_is_a_row_with_its_reason() -> None:
+    document = sweep_document(fabricated_sweep.sweep_document({(None, 8.0): (2.0, "failed")}))
+    text = render(document, "table")
+    assert re.search(r"r8 +mixing +failed +0 +its process was killed by SIGKILL", text)
+
+
+def test_impossible_cells_keep_their_column_and_reason() -> None:
+    impossible = [{"key": "r500", "ratio": 500.0, "head_ratio": None, "reason": "less than one transformer block"}]
+    document = fabricated_sweep.sweep_document(MOVING, impossible=impossible)
+    assert cells_of(loss_grids(Grid.of(document))[0])["loss"][-1] == "—"
+    for made in (sweep_document(document), plan_document(document)):
+        assert "less than one transformer block" in render(made, "table")
+
+
+def test_the_plan_prices_every_cell_and_says_what_is_pinned() -> None:
+    text = render(plan_document(fabricated_sweep.sweep_document(MOVING)), "table")
+    assert "Pinned: non-embedding parameters, to 400,000 of the preset's own shape" in text
+    assert "Peak learning rate = 0.004 × (d_model / 64)^-0.5" in text
+    assert "8 runs of 512,000 tokens (500 steps)" in text
+    assert re.search(r"r8 +8×64 +4×16 .* \+0.25 +\+3.4 +\+2.0", text)
+
+
+def test_json_holds_the_whole_file_and_the_lowest_cells() -> None:
+    document = fabricated_sweep.sweep_document(MOVING)
+    printed = json.loads(render(sweep_document(document), "json"))
+    assert printed["schema"] == "attnres.sweep/1"
+    assert printed["runs"] == document["runs"]
+    assert printed["lowest"]["arms"]["mixing"] == {
+        "cell": "r16", "ratio": 16.0, "head_ratio": None, "loss": 1.84, "at_edge": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, None])
+def test_a_sweep_in_a_terminal_of_eighty_columns_and_in_a_pipe(width: int | None) -> None:
+    text = render(sweep_document(fabricated_sweep.sweep_document(TWO_AXES)), "table", width_columns=width)
+    check_golden(f"sweep_{width or 'pipe'}.txt", text)
+    if width:
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_colours_only_where_they_are_wanted() -> None:
+    document: Document = sweep_document(fabricated_sweep.sweep_document(MOVING))
+    assert "\x1b[" not in render(document, "table")
+    assert "48;5;" in render(document, "table", colour=True)
+
+
+def test_heat_colours_rise_in_lightness_and_keep_text_readable() -> None:
+    def luminance(colour: tuple[int, int, int]) -> float:
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), colour, strict=True))
+
+    colours = [heat_colours(step / 20) for step in range(21)]
+    backgrounds = [luminance(background) for background, _ in colours]
+    assert backgrounds == sorted(backgrounds)
+    assert all(abs(luminance(text) - luminance(background)) > 80 for background, text in colours)
+    assert heat_colours(-3) == heat_colours(0)
+    assert heat_colours(7) == heat_colours(1)
+
+
+def test_the_list_of_sweeps_shows_a_damaged_file_as_such() -> None:
+    sweeps = [
+        {"name": "good", "status": "finished", "preset": "tiny", "arms": ["plain", "mixing"], "runs": 4,
+         "counted": {"finished": 3, "failed": 1}, "created": "2026-11-30T01:00:00+00:00"},
+        {"name": "bad", "status": "unreadable", "error": "The file of sweep 'bad' is damaged: KeyError('runs')."},
+    ]  # fmt: skip
+    text = render(sweeps_document(sweeps), "table")
+    assert re.search(r"good +finished +3 +4 +1 +tiny +plain, mixing", text)
+    assert re.search(r"bad +unreadable \[1\]", text)
+    assert "damaged" in text

@@ -1,0 +1,156 @@
+"""What every residual scheme must do, over every scheme that is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from attnres_cli.model.counting import parameters_by_part
+from attnres_cli.preset.reading import preset_from_dict
+from attnres_cli.residual.protocol import Role, Site, State
+from attnres_cli.residual.registry import scheme_names
+from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+
+EVERY = {name: {"scheme": name} for name in scheme_names()} | RESIDUALS
+every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
+
+
+@every_scheme
+def test_shapes(residual: dict[str, Any]) -> None:
+    model = small_model(residual)
+    for sequences, length in [(1, 1), (3, 12)]:
+        tokens, targets = tokens_and_targets(sequences, length)
+        assert model(tokens).shape == (sequences, length, VOCAB_SIZE)
+        assert model.loss(tokens, targets).shape == ()
+
+
+@torch.no_grad()
+@every_scheme
+@pytest.mark.parametrize("changed", [0, 5, 11])
+def test_no_token_sees_a_later_one(residual: dict[str, Any], changed: int) -> None:
+    model = small_model(residual, stir=0.7)
+    tokens, _ = tokens_and_targets()
+    other = tokens.clone()
+    other[:, changed] = (other[:, changed] + 1) % VOCAB_SIZE
+    before, after = model(tokens), model(other)
+    torch.testing.assert_close(after[:, :changed], before[:, :changed], rtol=1e-12, atol=1e-12)
+    assert (after[:, changed:] - before[:, changed:]).abs().amin(dim=(0, 2)).min() > 0
+
+
+@every_scheme
+def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
+    """But the first site's query and gain: one source has weight 1 whatever the query (provably dead)."""
+    model = small_model(residual, stir=0.3)
+    model.loss(*tokens_and_targets()).backward()
+    without = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()}
+    assert without <= {"residual.sites.0.query", "residual.sites.0.key_gain"}
+
+
+@every_scheme
+def test_every_own_parameter_changes_the_output(residual: dict[str, Any]) -> None:
+    model = small_model(residual, stir=0.3)
+    tokens, _ = tokens_and_targets()
+    with torch.no_grad():
+        before = model(tokens)
+        for name, parameter in model.residual.named_parameters():
+            if name.startswith("sites.0."):
+                continue
+            parameter += 0.5
+            assert (model(tokens) - before).abs().max() > 1e-9, name
+            parameter -= 0.5
+
+
+@every_scheme
+def test_the_state_is_what_the_scheme_says(residual: dict[str, Any]) -> None:
+    model = small_model(residual)
+    lengths: list[int] = []
+
+    class Lengths:
+        def sublayer(self, site: Site, before: State, x: Any, output: torch.Tensor, after: State) -> None:
+            assert all(isinstance(tensor, torch.Tensor) for tensor in before)
+            lengths.append(len(before))
+
+        def close(self, state: State, output: torch.Tensor) -> None:
+            lengths.append(len(state))
+            elements = sum(tensor.numel() for tensor in state) / 24
+            assert elements == model.residual.cost().live_elements_per_token
+
+    with torch.no_grad():
+        model.walk(tokens_and_targets()[0], Lengths())
+    assert lengths == [len(model.residual.state_spec(ordinal)) for ordinal in range(9)]
+
+
+@every_scheme
+def test_stated_cost_is_counted_cost(residual: dict[str, Any]) -> None:
+    model = small_model(residual)
+    assert model.residual.cost().parameters == parameters_by_part(model)["residual"]
+
+
+@pytest.mark.parametrize(
+    ("residual", "consumed"),
+    # sources at every site that has more than one: Full 2 + 3 + … + 9; 3 blocks of 2, 2 and 4: 2, 2 | 3, 3 | 4, 4,
+    # 4 and 4
+    [({"scheme": "attnres-full"}, 44), ({"scheme": "attnres-block", "num_blocks": 3}, 2 + 2 + 3 + 3 + 4 + 4 + 4 + 4)],
+)
+def test_mixing_flops(residual: dict[str, Any], consumed: int) -> None:
+    """A dot product and a multiply-add per source and consumer, 2 d each; the mean square of each of 9 sources, 2 d."""
+    flops = small_model(residual).residual.cost().forward_flops_per_token
+    assert flops == 4 * 16 * consumed + 2 * 16 * 9
+
+
+@every_scheme
+def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> None:
+    from attnres_cli.model.build import build_model
+
+    model = build_model(small_preset(residual), VOCAB_SIZE, device="meta")
+    tokens = torch.zeros(2, 12, dtype=torch.int64, device="meta")
+    model.loss(tokens, tokens).backward()
+    assert model.embedding.weight.grad is not None
+
+
+@pytest.mark.parametrize("scheme", scheme_names())
+def test_no_graph_break(scheme: str) -> None:
+    """Tracing takes time with every sublayer: two transformer blocks have all there is."""
+    torch._dynamo.reset()
+    model = small_model({"scheme": scheme}, dtype=torch.float32, stir=0.3, **{"model.transformer_blocks": 2})
+    tokens, targets = tokens_and_targets()
+    eager = model.loss(tokens, targets)
+    compiled = torch.compile(model.loss, backend="aot_eager", fullgraph=True)(tokens, targets)
+    torch.testing.assert_close(compiled, eager, rtol=1e-5, atol=1e-5)
+    compiled.backward()
+    assert model.embedding.weight.grad is not None
+
+
+@every_scheme
+def test_state_dict_round_trip(residual: dict[str, Any]) -> None:
+    source, target = small_model(residual, stir=0.7), small_model(residual, **{"train.seed": 9})
+    target.load_state_dict(source.state_dict())
+    tokens, _ = tokens_and_targets()
+    assert torch.equal(source(tokens), target(tokens))
+
+
+@every_scheme
+def test_own_parameters_take_no_weight_decay(residual: dict[str, Any]) -> None:
+    model = small_model(residual)
+    for name, group in model.parameter_groups().items():
+        if name.startswith("residual."):
+            assert not group.weight_decay
+            assert group.role in (Role.DEPTH_QUERY, Role.DEPTH_GAIN)
+
+
+def test_the_query_learning_rate_factor_reaches_the_groups() -> None:
+    model = small_model({"scheme": "attnres-full", "query_lr_factor": 3.0})
+    factors = {name.split(".")[0]: g.learning_rate_factor for name, g in model.parameter_groups().items()}
+    assert factors["residual"] == 3.0
+    assert factors["blocks"] == 1.0
+
+
+def test_the_depth_is_checked_with_the_preset() -> None:
+    from attnres_cli.errors import UserError
+
+    values = small_preset().to_dict()
+    values["residual"] = {"scheme": "attnres-block", "num_blocks": 9}
+    with pytest.raises(UserError, match="num_blocks = 9 is more than the model's 8 sublayers"):
+        preset_from_dict(values, "small")

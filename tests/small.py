@@ -1,0 +1,63 @@
+"""Presets and models small enough to check by hand, built through the same doors as everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from attnres_cli.model.build import build_model
+from attnres_cli.model.trunk import LanguageModel
+from attnres_cli.preset.reading import Preset, preset_from_dict
+
+VOCAB_SIZE = 31
+# One configuration per scheme and per way of cutting blocks; conformance tests run over all of them.
+RESIDUALS: dict[str, dict[str, Any]] = {
+    "prenorm": {"scheme": "prenorm"},
+    "full": {"scheme": "attnres-full"},
+    "full without gain": {"scheme": "attnres-full", "gain": False},
+    "full by the reference": {"scheme": "attnres-full", "backend": "reference"},
+    "blocks of 1": {"scheme": "attnres-block", "block_sublayers": 1},
+    "blocks of 3": {"scheme": "attnres-block", "block_sublayers": 3},
+    "3 blocks": {"scheme": "attnres-block", "num_blocks": 3},
+    "1 block": {"scheme": "attnres-block", "num_blocks": 1},
+}
+
+
+def small_preset(residual: dict[str, Any] | None = None, **changes: Any) -> Preset:
+    """4 transformer blocks (8 sublayers) of width 16 on a synthetic corpus; changes are "section.key" pairs."""
+    values: dict[str, dict[str, Any]] = {
+        "model": {"transformer_blocks": 4, "d_model": 16, "num_heads": 2, "d_ff": 24, "context_tokens": 16},
+        "residual": residual or {"scheme": "prenorm"},
+        "data": {"corpus": "synthetic", "task": "copy", "length": 7, "symbols": 28, "documents": 400},
+        "train": {
+            "horizon_tokens": 20 * 64, "tokens_per_step": 64, "micro_batch_sequences": 2, "learning_rate": 1e-2,
+            "log_every_steps": 1,
+        },
+        "eval": {"tokens": 160},
+        "observe": {"probe_sequences": 2},
+    }  # fmt: skip
+    for key, value in changes.items():
+        section, name = key.split(".")
+        values[section][name] = value
+    return preset_from_dict(values, "small")
+
+
+def small_model(
+    residual: dict[str, Any] | None = None, *, dtype: torch.dtype = torch.float64, stir: float = 0.0, **changes: Any
+) -> LanguageModel:
+    """The small preset's model; `stir` adds normal noise of this size to the residual scheme's own parameters."""
+    model = build_model(small_preset(residual, **changes), VOCAB_SIZE, dtype=dtype)
+    if stir:
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in model.residual.parameters():
+                parameter += stir * torch.randn(parameter.shape, generator=generator, dtype=dtype)
+    return model
+
+
+def tokens_and_targets(sequences: int = 2, length: int = 12, seed: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random token ids and random targets, [sequences, length]."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(0, VOCAB_SIZE, (2, sequences, length), generator=generator)
+    return drawn[0], drawn[1]

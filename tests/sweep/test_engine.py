@@ -1,0 +1,276 @@
+"""The engine over a stand-in for training that writes run directories as training does, in no time."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.errors import UserError
+from attnres_cli.preset.reading import preset_from_dict
+from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.sweep.budget import Budget
+from attnres_cli.sweep.depth_width import plan
+from attnres_cli.sweep.engine import run_sweep
+from attnres_cli.sweep.execution import Job, JobResult, Slot
+from attnres_cli.sweep.request import Continued, Request, carried_over, continued
+from attnres_cli.sweep.results import Arm, Run, Sweep, SweepDirectory, create_sweep_directory, find_sweep, list_sweeps
+from tests.small import small_preset
+
+PRESET = small_preset(**{"model.d_model": 48, "model.num_heads": 6, "model.d_ff": 128})
+ARMS = (Arm("prenorm", {"scheme": "prenorm"}), Arm("attnres-full", {"scheme": "attnres-full"}))
+
+
+def request(**changes: Any) -> Request:
+    values: dict[str, Any] = {
+        "preset": PRESET, "arms": ARMS, "match": "parameters", "ratios": (6.0, 12.0), "head_ratios": (),
+        "learning_rate_power": -0.5, "budget": Budget("preset"),
+    }  # fmt: skip
+    return Request(**{**values, **changes})
+
+
+def planned(request: Request, tokens: int | None = None) -> Sweep:
+    """The plan of `request`, a fresh copy; counting models takes a second, so equal requests are planned once."""
+    key = json.dumps([request.to_dict(), tokens])
+    if key not in _PLANS:
+        _PLANS[key] = plan(
+            request,
+            name="s",
+            command="attnres sweep",
+            vocab_size=31,
+            parallel_runs=1,
+            calibrate=lambda presets: {},
+            tokens=tokens,
+        )
+    return copy.deepcopy(_PLANS[key])
+
+
+_PLANS: dict[str, Sweep] = {}
+
+
+class Trainer:
+    """Stands for `train_job`. endings: by run folder, how its next trainings end; everything else finishes."""
+
+    def __init__(self, **endings: list[str]) -> None:
+        self.endings = {name.replace("_", "-"): list(each) for name, each in endings.items()}
+        self.trained: list[str] = []
+        self.resumed: list[str] = []
+
+    def __call__(self, job: Job) -> JobResult:
+        folder = Path(job.run_folder)
+        preset = preset_from_dict(job.preset, job.preset_name)
+        assert preset.digest() == job.key
+        self.trained.append(folder.name)
+        if job.resume:
+            self.resumed.append(folder.name)
+            run = RunDirectory(folder)
+        else:
+            run = RunDirectory.create(folder.parent, "", folder.name)
+        run.write_presets(preset=job.source_text, resolved=preset.to_toml())
+        run.write_manifest({"preset_digest": job.key, "created": f"{len(self.trained):04d}"})
+        ending = self.endings.get(folder.name, [])
+        how = ending.pop(0) if ending else "finished"
+        if how == "raises":
+            run.write_state(status="failed", error="no room")
+            raise ValueError("no room")
+        if how == "interrupted with a checkpoint":
+            checkpoint = run.checkpoint_folder(3)
+            checkpoint.mkdir()
+            (checkpoint / "state.json").write_text("{}")
+            run.write_state(status="interrupted", step=3, steps=20)
+            return JobResult("interrupted", "stopped")
+        if how in ("interrupted", "diverged"):
+            run.write_state(status=how, step=0, steps=20, error=how)
+            return JobResult(how, how)  # type: ignore[arg-type]
+        run.append_metric({"kind": "train", "step": 20, "tokens": 1280, "loss": 2.0, "train_seconds": 4.0})
+        run.append_metric(
+            {"kind": "eval", "step": 20, "tokens": 1280, "loss": 2.5, "perplexity": 12.2, "bits_per_byte": None}
+        )
+        run.write_state(status="finished", step=20, steps=20)
+        return JobResult("finished")
+
+
+class Quiet:
+    def started(self, run: Run) -> None: ...
+
+    def ended(self, run: Run) -> None: ...
+
+
+def run_again(root: Path, trainer: Trainer, **changes: Any) -> Sweep:
+    """Ask for the sweep "s" (again) and run whatever is left, as the command does."""
+    found: Continued = continued(root, "s", request(**changes))
+    sweep = planned(found.request, tokens=None if found.earlier is None else found.earlier.tokens)
+    if found.earlier is None:
+        create_sweep_directory(found.directory)
+    else:
+        sweep = carried_over(sweep, found.earlier)
+    return run_sweep(found.directory, sweep, slots=[Slot()], listener=Quiet(), run_job=trainer)
+
+
+def statuses(sweep: Sweep) -> dict[str, str]:
+    return {f"{run.cell}-{run.arm}": run.status for run in sweep.runs}
+
+
+def test_every_run_is_trained_once_and_recorded(tmp_path: Path) -> None:
+    trainer = Trainer()
+    sweep = run_again(tmp_path, trainer)
+    assert trainer.trained == ["r6-prenorm", "r6-attnres-full", "r12-prenorm", "r12-attnres-full"]
+    document = SweepDirectory(tmp_path / "s").document()
+    assert document["status"] == "finished"
+    for row in document["runs"]:
+        assert (row["loss"], row["perplexity"], row["step"], row["train_seconds"]) == (2.5, 12.2, 20, 4.0)
+        assert row["folder"] == f"{row['cell']}-{row['arm']}"
+    assert sweep.to_dict()["runs"] == document["runs"]
+
+
+def test_nothing_finished_is_trained_again(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer())
+    again = Trainer()
+    assert run_again(tmp_path, again).status == "finished"
+    assert again.trained == []
+
+
+def test_a_larger_grid_trains_the_new_cells_only(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer())
+    again = Trainer()
+    sweep = run_again(tmp_path, again, ratios=(3.0,))
+    assert again.trained == ["r3-prenorm", "r3-attnres-full"]
+    assert [cell.key for cell in sweep.cells] == ["r3", "r6", "r12"]
+    assert set(statuses(sweep).values()) == {"finished"}
+
+
+def test_finished_runs_are_found_by_their_manifests_when_the_file_lost_them(tmp_path: Path) -> None:
+    sweep = run_again(tmp_path, Trainer())
+    directory = SweepDirectory(tmp_path / "s")
+    directory.write(planned(request()))  # as after a power cut: every row is planned
+    (tmp_path / "s" / "r6-prenorm").rename(tmp_path / "s" / "renamed-by-hand")
+    again = Trainer()
+    recovered = run_again(tmp_path, again)
+    assert again.trained == []
+    assert [run.loss for run in recovered.runs] == [run.loss for run in sweep.runs]
+    assert recovered.runs[0].folder == "renamed-by-hand"
+
+
+def test_a_finished_run_whose_folder_was_removed_keeps_its_result(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer())
+    shutil.rmtree(tmp_path / "s" / "r6-prenorm")
+    again = Trainer()
+    assert run_again(tmp_path, again).runs[0].loss == 2.5
+    assert again.trained == []
+
+
+def test_a_failed_run_is_a_row_and_is_tried_again_in_a_new_folder(tmp_path: Path) -> None:
+    trainer = Trainer(**{"r6_prenorm": ["raises"]})
+    sweep = run_again(tmp_path, trainer)
+    assert sweep.status == "finished"
+    assert statuses(sweep)["r6-prenorm"] == "failed"
+    assert sweep.runs[0].error == "ValueError: no room"
+    assert len(trainer.trained) == 4
+    again = Trainer()
+    sweep = run_again(tmp_path, again)
+    assert again.trained == ["r6-prenorm-2"]
+    assert statuses(sweep)["r6-prenorm"] == "finished"
+    assert sweep.runs[0].error is None
+
+
+def test_a_diverged_run_is_not_tried_again(tmp_path: Path) -> None:
+    sweep = run_again(tmp_path, Trainer(**{"r6_prenorm": ["diverged"]}))
+    assert statuses(sweep)["r6-prenorm"] == "diverged"
+    again = Trainer()
+    sweep = run_again(tmp_path, again)
+    assert again.trained == []
+    assert (statuses(sweep)["r6-prenorm"], sweep.status) == ("diverged", "finished")
+
+
+def test_an_interruption_stops_the_sweep_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
+    trainer = Trainer(**{"r6_attnres_full": ["interrupted with a checkpoint"]})
+    sweep = run_again(tmp_path, trainer)
+    assert trainer.trained == ["r6-prenorm", "r6-attnres-full"]
+    assert sweep.status == "interrupted"
+    assert list(statuses(sweep).values()) == ["finished", "interrupted", "planned", "planned"]
+    again = Trainer()
+    sweep = run_again(tmp_path, again)
+    assert again.trained == ["r6-attnres-full", "r12-prenorm", "r12-attnres-full"]
+    assert again.resumed == ["r6-attnres-full"]
+    assert (sweep.status, set(statuses(sweep).values())) == ("finished", {"finished"})
+
+
+def test_an_interruption_before_any_checkpoint_starts_in_a_new_folder(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer(**{"r6_prenorm": ["interrupted"]}))
+    again = Trainer()
+    run_again(tmp_path, again)
+    assert again.trained[0] == "r6-prenorm-2"
+    assert again.resumed == []
+
+
+def test_the_same_name_for_another_request_is_refused_with_the_difference(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer())
+    for changes, words in (
+        ({"match": "flops"}, 'match was "parameters" and is now "flops"'),
+        ({"preset": PRESET.replace({"train.seed": 7})}, "preset_digest"),
+        ({"arms": ARMS[:1]}, "arms was"),
+        ({"budget": Budget("flops", 1e12)}, "budget was"),
+        ({"learning_rate_power": 0.0}, "learning_rate_power was -0.5 and is now 0.0"),
+        ({"head_ratios": (1.0,)}, "head_ratios was [] and is now [1.0]"),
+    ):
+        with pytest.raises(UserError) as caught:
+            continued(tmp_path, "s", request(**changes))
+        assert words in str(caught.value)
+        assert caught.value.faults[0].hint == "attnres sweep resume s"
+
+
+def test_a_sweep_that_runs_elsewhere_is_left_alone(tmp_path: Path) -> None:
+    sweep = run_again(tmp_path, Trainer())
+    directory = SweepDirectory(tmp_path / "s")
+    sweep.status = "running"
+    directory.write(sweep)  # this process is alive, so the file reads as running
+    with pytest.raises(UserError, match="is running"):
+        run_again(tmp_path, Trainer())
+    text = directory.file_path.read_text().replace(f'"pid": {sweep.process["pid"]}', '"pid": 4194305')
+    directory.file_path.write_text(text)
+    assert directory.document()["status"] == "stale"
+    assert run_again(tmp_path, Trainer()).status == "finished"
+
+
+def test_sweeps_are_found_by_name_prefix_and_path(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer())
+    other = SweepDirectory(tmp_path / "half-made")
+    create_sweep_directory(other)
+    create_sweep_directory(other)  # empty: it may be taken
+    assert [sweep.name for sweep in list_sweeps(tmp_path)] == ["s"]  # no file yet: no sweep
+    assert find_sweep("s", tmp_path).name == find_sweep(str(tmp_path / "s"), Path("elsewhere")).name == "s"
+    with pytest.raises(UserError) as caught:
+        find_sweep("x", tmp_path)
+    assert caught.value.faults[0].expected == "s"
+    (other.path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="no sweep"):
+        create_sweep_directory(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "cannot be read"),
+        ("[]", "cannot be read"),
+        ("{}", "schema None"),
+        ('{"schema": "attnres.sweep/1"}', "damaged"),
+    ],
+)
+def test_a_damaged_file_is_a_sentence(tmp_path: Path, text: str, fault: str) -> None:
+    create_sweep_directory(SweepDirectory(tmp_path / "s"))
+    (tmp_path / "s" / "sweep.json").write_text(text)
+    with pytest.raises(UserError, match=fault):
+        find_sweep("s", tmp_path).read()
+    assert SweepDirectory(tmp_path / "s").summary()["status"] == "unreadable"
+
+
+def test_runs_of_a_sweep_are_ordinary_runs(tmp_path: Path) -> None:
+    from attnres_cli.runs.lookup import find_run, run_names
+
+    run_again(tmp_path, Trainer())
+    assert "s/r6-prenorm" in run_names(tmp_path)
+    assert find_run("s/r6-prenorm", tmp_path).evaluations()[-1]["loss"] == 2.5

@@ -1,0 +1,57 @@
+"""Divergence and lack of memory: a sentence, an exit code, a state on disk, and the last good weights."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.train.loop import train
+from tests.small import small_preset
+
+
+def test_divergence_stops_before_the_update(tmp_path: Path) -> None:
+    preset = small_preset(**{"train.learning_rate": 1e30, "train.grad_clip": 0.0, "train.warmup_fraction": 0.0})
+    run = RunDirectory.create(tmp_path, "diverges")
+    with pytest.raises(UserError, match="diverged at step") as error:
+        train(preset, run)
+    assert error.value.exit_code == ExitCode.DIVERGED
+    assert run.status == "diverged"
+    step = run.read_state()["step"]
+    assert 1 <= step < preset.steps
+    weights = load_file(run.checkpoints()[-1] / "model.safetensors")
+    assert run.checkpoints()[-1].name == f"step-{step:06d}"
+    assert all(tensor.isfinite().all() for tensor in weights.values())
+    assert [row["event"] for row in run.metrics() if row["kind"] == "event"] == ["started", "diverged"]
+
+
+def test_wrong_input_found_late_leaves_no_directory(tmp_path: Path) -> None:
+    """Two documents are too few for one sequence of 512 tokens, which only the prepared data can tell."""
+    short = {"data.documents": 2, "model.context_tokens": 512, "eval.tokens": 512}
+    preset = small_preset(**short, **{"train.tokens_per_step": 1024, "train.horizon_tokens": 2048})
+    run = RunDirectory.create(tmp_path, "short")
+    with pytest.raises(UserError):
+        train(preset, run)
+    assert not run.path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+def test_out_of_memory_is_exit_code_5(tmp_path: Path) -> None:
+    """6 GiB of address space are enough to start, not for matrices of 51 GB."""
+    limit = 6 * 2**30
+    done = subprocess.run(
+        [sys.executable, "-m", "attnres_cli", "train", "cpu-tiny", "--steps", "2", "--name", "big", "--device", "cpu",
+         "--set", "model.d_model=65536", "--set", "train.micro_batch_sequences=2"],
+        cwd=tmp_path, capture_output=True, text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == ExitCode.OUT_OF_MEMORY, done.stderr
+    assert "Out of memory: 2 sequences of 64 tokens through 2 blocks of width 65536" in done.stderr
+    assert "train.micro_batch_sequences=1" in done.stderr
+    assert "Traceback" not in done.stderr

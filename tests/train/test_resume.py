@@ -1,0 +1,215 @@
+"""Exactness: the same preset gives the same losses to the last bit, straight through or interrupted anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from attnres_cli.errors import UserError
+from attnres_cli.preset.reading import Preset
+from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.train.events import Event, Stepped
+from attnres_cli.train.loop import train
+from tests.small import small_preset
+
+CLOCKS = ("tokens_per_second", "step_seconds", "train_seconds", "eval_seconds")
+VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "baseline": ({"scheme": "prenorm"}, {}),
+    "full, accumulated": ({"scheme": "attnres-full"}, {"train.micro_batch_sequences": 1}),
+    "block, muon, wsd": (
+        {"scheme": "attnres-block", "num_blocks": 3},
+        {"train.optimizer": "muon", "train.schedule": "wsd", "train.micro_batch_sequences": 4},
+    ),
+    "block, bf16": ({"scheme": "attnres-block", "block_sublayers": 3}, {"train.precision": "bf16"}),
+}
+
+
+def figures(run: RunDirectory) -> list[dict[str, Any]]:
+    """Everything measured but clocks and events."""
+    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in run.metrics() if row["kind"] != "event"]
+
+
+def final_tensors(run: RunDirectory) -> dict[str, torch.Tensor]:
+    folder = run.checkpoints()[-1]
+    return load_file(folder / "model.safetensors") | load_file(folder / "optimizer.safetensors")
+
+
+def straight(preset: Preset, root: Path) -> RunDirectory:
+    run = RunDirectory.create(root, "straight")
+    train(preset, run)
+    return run
+
+
+def interrupt_after(step: int) -> Any:
+    """A listener that sends this process SIGINT when `step` is done, as Ctrl-C does."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Stepped) and event.step == step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return hear
+
+
+@pytest.mark.parametrize(("residual", "changes"), VARIANTS.values(), ids=VARIANTS.keys())
+def test_ten_steps_and_ten_more_are_twenty(tmp_path: Path, residual: dict[str, Any], changes: dict[str, Any]) -> None:
+    preset = small_preset(residual, **{"eval.every_steps": 5, "observe.every_steps": 10, **changes})
+    whole = straight(preset, tmp_path)
+    run = RunDirectory.create(tmp_path, "parts")
+    assert train(preset, run, on_event=interrupt_after(10)).status == "interrupted"
+    assert run.status == "interrupted"
+    torch.manual_seed(12345)  # whatever happened in between
+    assert train(preset, run, resume=True).status == "finished"
+    assert figures(run) == figures(whole)
+    expected, found = final_tensors(whole), final_tensors(run)
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+    assert [o["summary"] for o in run.observations()] == [o["summary"] for o in whole.observations()]
+
+
+def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
+    """A kill between checkpoints: the newest checkpoint is older than the newest metrics, and the last line is torn."""
+    preset = small_preset(**{"train.checkpoint_every_steps": 4, "eval.every_steps": 3})
+    whole = straight(preset, tmp_path)
+    run = RunDirectory.create(tmp_path, "killed")
+    train(preset, run)
+    for folder in run.checkpoints():
+        if not folder.name.endswith("000016"):
+            shutil.rmtree(folder)
+    with run.metrics_path.open("a") as file:
+        file.write('{"kind": "train", "step": 2')
+    run.write_state(status="running", pid=2**22 + 1)
+    assert run.status == "stale"
+    train(preset, run, resume=True)
+    assert figures(run) == figures(whole)
+    assert run.status == "finished"
+
+
+def test_resuming_before_the_first_checkpoint_starts_over(tmp_path: Path) -> None:
+    preset = small_preset(**{"eval.every_steps": 5})
+    whole = straight(preset, tmp_path)
+    run = RunDirectory.create(tmp_path, "killed early")
+    train(preset, run)
+    shutil.rmtree(run.checkpoints()[0])
+    train(preset, run, resume=True)
+    assert figures(run) == figures(whole)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    run = straight(small_preset(), tmp_path)
+    before = figures(run)
+    assert train(small_preset(), run, resume=True).status == "finished"
+    assert figures(run) == before
+
+
+def test_the_seed_changes_the_losses_and_nothing_else_does(tmp_path: Path) -> None:
+    first, again, other = (straight(small_preset(**{"train.seed": seed}), tmp_path) for seed in (0, 0, 1))
+    assert figures(first) == figures(again)
+    assert figures(first) != figures(other)
+
+
+def test_micro_batches_change_only_the_rounding(tmp_path: Path) -> None:
+    losses = []
+    for size in (1, 4):
+        run = straight(small_preset(**{"train.micro_batch_sequences": size}), tmp_path)
+        losses.append([row["loss"] for row in run.train_rows()])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_only_two_checkpoints_are_kept(tmp_path: Path) -> None:
+    run = straight(small_preset(**{"train.checkpoint_every_steps": 3}), tmp_path)
+    assert [folder.name for folder in run.checkpoints()] == ["step-000018", "step-000020"]
+
+
+def damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
+    run = straight(small_preset(), tmp_path)
+    damage(run.checkpoints()[-1] / "optimizer.safetensors")
+    with pytest.raises(UserError, match=r"damaged: optimizer.safetensors"):
+        train(small_preset(), run, resume=True)
+
+
+def test_a_missing_optimiser_is_a_sentence(tmp_path: Path) -> None:
+    run = straight(small_preset(), tmp_path)
+    (run.checkpoints()[-1] / "optimizer.safetensors").unlink()
+    with pytest.raises(UserError, match="damaged"):
+        train(small_preset(), run, resume=True)
+
+
+def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
+    run = straight(small_preset(), tmp_path)
+    with pytest.raises(UserError, match="does not fit this model"):
+        train(small_preset(**{"model.d_model": 24}), run, resume=True)
+
+
+# ------------------------------------------------------------------ through the program, with real signals
+
+PROGRAM = [sys.executable, "-m", "attnres_cli"]
+LONG = [
+    "train",
+    "cpu-tiny",
+    "--steps",
+    "100000",
+    "--set",
+    "train.log_every_steps=1",
+    "--set",
+    "train.checkpoint_every_steps=5",
+]
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([*PROGRAM, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_step(run: RunDirectory, step: int, process: subprocess.Popen[str]) -> None:
+    """Until the run has logged `step`; the process ending is a failure of the test."""
+    while not any(row["step"] >= step for row in run.train_rows()):
+        try:
+            process.wait(timeout=0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(process.communicate())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_with_a_checkpoint_and_exit_code_130(tmp_path: Path, number: signal.Signals) -> None:
+    process = start(tmp_path, *LONG, "--name", "long")
+    run = RunDirectory(tmp_path / "runs" / "long")
+    wait_for_step(run, 3, process)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.strip().splitlines()[-1] == "resume with: attnres train --resume runs/long"
+    assert run.status == "interrupted"
+    assert json.loads((run.checkpoints()[-1] / "state.json").read_text())["step"] == run.read_state()["step"]
+
+
+def test_killed_at_any_instant_it_goes_on(tmp_path: Path) -> None:
+    process = start(tmp_path, *LONG, "--name", "long")
+    run = RunDirectory(tmp_path / "runs" / "long")
+    wait_for_step(run, 7, process)
+    process.kill()
+    process.communicate()
+    assert run.status == "stale"
+    reached = max(row["step"] for row in run.train_rows())
+    process = start(tmp_path, "train", "--resume", "long")
+    wait_for_step(run, reached + 2, process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    steps = [row["step"] for row in run.train_rows()]
+    assert steps == list(range(1, len(steps) + 1))
