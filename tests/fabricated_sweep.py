@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# by (heads/L_b or None, d_model/L_b): loss of each arm; None: not trained yet; a string: the status of a run without a loss
+# by (heads/L_b or None, d_model/L_b): loss of each arm; None: not trained yet; text: the status of one without a loss
 Losses = Mapping[tuple[float | None, float], tuple[float | str | None, ...]]
 
 
@@ -39,6 +39,7 @@ def sweep_document(losses: Losses, arms: tuple[str, ...] = ("plain", "mixing"), 
         "learning_rate_rule": "Peak learning rate = 0.004 × (d_model / 64)^-0.5, the same for every scheme.",
         "cells": cells,
         "impossible": [],
+        "process": {},
         "runs": runs,
         **changes,
     }

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "isnan"))
 _HARMLESS_KEYWORDS = frozenset(("alpha", "value"))
+_RESULT_KEYWORDS = ("out", "grad_input")
 
 
 class QuickShapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -37,6 +38,11 @@ def output_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     rule = _RULES.get(function)
     if rule is not None:
         return rule(*args, **kwargs)
+    given = next((kwargs[name] for name in _RESULT_KEYWORDS if name in kwargs), None)
+    if given is not None:
+        return given
+    if function in _IN_PLACE:
+        return args[0]
     if torch.Tag.pointwise in function.tags and kwargs.keys() <= _HARMLESS_KEYWORDS:
         return args[0] if function._schema.is_mutable else _pointwise(function.overloadpacket.__name__, args)
     return function(*args, **kwargs)
@@ -91,6 +97,19 @@ def _reduced(tensor: Tensor, dims: Sequence[int] | None = None, keepdim: bool = 
     return _empty(kept, dtype or tensor.dtype)
 
 
+def _largest(tensor: Tensor, dims: Sequence[int], keepdim: bool = False) -> Tensor:
+    return _reduced(tensor, dims, keepdim)
+
+
+def _gathered(tensor: Tensor, dim: int, index: Tensor, *_: Any, **__: Any) -> Tensor:
+    return _empty(index.shape, tensor.dtype)
+
+
+def _repeated(tensor: Tensor, times: Sequence[int]) -> Tensor:
+    shape = (1,) * (len(times) - tensor.dim()) + tuple(tensor.shape)
+    return _empty([size * time for size, time in zip(shape, times, strict=True)], tensor.dtype)
+
+
 def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     shape = list(tensors[0].shape)
     shape.insert(dim % (len(shape) + 1), len(tensors))
@@ -133,15 +152,20 @@ def _matrix_matrix(left: Tensor, right: Tensor) -> Tensor:
     return _empty((left.shape[0], right.shape[1]), left.dtype)
 
 
+_IN_PLACE = frozenset((aten.scatter_add_.default, aten.addmm_.default, aten.fill_.Scalar, aten.zero_.default))
 _RULES: dict[Any, Callable[..., Any]] = {
     aten.clone.default: _copied,
     aten.empty_like.default: _copied,
     aten.ones_like.default: _copied,
+    aten.zeros_like.default: _copied,
+    aten.amax.default: _largest,
+    aten.gather.default: _gathered,
     aten.mv.default: _matrix_vector,
     aten.mm.default: _matrix_matrix,
     aten.sum.dim_IntList: _reduced,
     aten.sum.default: _reduced,
     aten.mean.dim: _reduced,
+    aten.repeat.default: _repeated,
     aten.stack.default: _stack,
     aten.cat.default: _cat,
     aten.slice_backward.default: _padded_gradient,

@@ -33,7 +33,7 @@ LARGEST_DEVIATION = 1e-10
 
 @dataclass(frozen=True)
 class SchemeResult:
-    """What one scheme did. Losses in nats per token; deviation: the largest difference of logits over the largest logit.
+    """What one scheme did. Losses in nats per token; deviation: the largest difference of logits over the largest one.
 
     equals, deviation: None for a scheme that equals no other at initialisation.
     """

@@ -1,4 +1,4 @@
-"""`--install-completion` and `--show-completion` for a shell that is named, beside typer's own guess of the current one.
+"""`--install-completion` and `--show-completion` for a shell that is named, beside typer's guess of the current one.
 
 Typer takes both as flags and looks at the parent process, which is not the shell the user means in a script, in a
 container, or when preparing another account.

@@ -128,11 +128,11 @@ def depth_width(
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
     json: JsonOption = False,
 ) -> None:
-    """Train a grid of depths and widths of one size with two residual schemes, and show where each is lowest.
+    """Train a grid of shapes with every scheme.
 
-    Every cell of the grid is one shape with the same non-embedding parameters (or FLOPs) and the same training tokens.
-    Ctrl-C stops with checkpoints; the same command, or `attnres sweep resume`, goes on. Nothing finished is trained
-    again.
+    Shows at which depth and width each residual scheme has its lowest loss. Every cell of the grid is one shape with
+    the same non-embedding parameters (or FLOPs) and the same training tokens. Ctrl-C stops with checkpoints; the same
+    command, or `attnres sweep resume`, goes on. Nothing finished is trained again.
     """
     from attnres_cli.cli.output import print_document
     from attnres_cli.report.sweep_documents import plan_document
@@ -152,6 +152,8 @@ def depth_width(
         learning_rate_power=lr_power,
     )
     found = continued(runs_dir, name or request.default_name, request)
+    if found.request.budget.kind == "minutes" and found.earlier is None:
+        typer.echo("timing training steps of the deepest, a middle and the shallowest cell …", err=True)
     sweep, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]))
     if dry_run:
         print_document(plan_document(sweep.to_dict()), "json" if json else "table")
@@ -164,7 +166,10 @@ def depth_width(
 def resume(
     name: SweepArgument, jobs: JobsOption = None, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR, json: JsonOption = False
 ) -> None:
-    """Go on with a sweep: train what is missing, retry what failed, keep what is finished."""
+    """Go on with a sweep, redoing nothing.
+
+    Trains what is missing, goes on from checkpoints, tries failed runs again.
+    """
     from attnres_cli.sweep.preparation import slots_for
     from attnres_cli.sweep.results import find_sweep
 
@@ -183,7 +188,7 @@ def show(
     json: JsonOption = False,
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
 ) -> None:
-    """Print a sweep again from its file, finished or not."""
+    """Print a sweep again, finished or not."""
     from attnres_cli.cli.output import check_writable, chosen_format, print_document, write_document
     from attnres_cli.report.sweep_documents import sweep_document
     from attnres_cli.sweep.results import find_sweep
@@ -236,11 +241,21 @@ def _announce(sweep: Sweep, parallel: int) -> None:
     from attnres_cli.report.document import render
     from attnres_cli.report.sweep_documents import plan_document
 
+    left = _left(sweep)
+    if left == 0:
+        typer.echo(f"sweep {sweep.name}: nothing left to train; another --name starts anew", err=True)
+        return
     console = stderr()
     width = console.width if is_interactive(sys.stderr) else None
-    sys.stderr.write(render(plan_document(sweep.to_dict()), "table", width_columns=width))
+    typer.echo(render(plan_document(sweep.to_dict()), "table", width_columns=width), err=True)
     side = "" if parallel == 1 else f", {parallel} side by side"
-    sys.stderr.write(f"\nsweep {sweep.name}: {len(sweep.runs)} runs{side}\n")
+    typer.echo(f"sweep {sweep.name}: {left} of {len(sweep.runs)} runs to train{side}", err=True)
+
+
+def _left(sweep: Sweep) -> int:
+    from attnres_cli.sweep.results import SETTLED
+
+    return sum(run.status not in SETTLED for run in sweep.runs)
 
 
 def _run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool) -> None:
@@ -253,7 +268,9 @@ def _run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output
     from attnres_cli.sweep.engine import run_sweep
     from attnres_cli.sweep.results import create_sweep_directory
 
-    prepare(run_preset(sweep, sweep.runs[0]))  # once, before many processes would do it at the same time
+    if _left(sweep):
+        typer.echo("preparing the data …", err=True)
+        prepare(run_preset(sweep, sweep.runs[0]))  # once, before many processes would do it at the same time
     if not directory.exists:
         create_sweep_directory(directory)
     with display(directory, sweep) as listener:

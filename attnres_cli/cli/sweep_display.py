@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attnres_cli.cli.console import is_interactive, stderr
+from attnres_cli.cli.train_display import duration
 from attnres_cli.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -90,12 +91,10 @@ class _Progress:
                 ProgressBar(total=steps or 1, completed=step, width=20),
                 Text(f"{step}/{steps or '?'}"),
             )
-        elapsed = duration(time.monotonic() - self.began)
-        return Group(
-            ProgressBar(total=1.0, completed=self._share(), width=60),
-            Text(f"{head}   elapsed {elapsed}   ETA {self._eta()}"),
-            grid,
-        )
+        whole = Table.grid()  # a bar alone in a group does not end its line
+        whole.add_row(ProgressBar(total=1.0, completed=self._share(), width=60))
+        whole.add_row(Text(f"{head}   elapsed {duration(time.monotonic() - self.began)}   ETA {self._eta()}"))
+        return Group(whole, grid)
 
     def _positions(self) -> list[tuple[Run, int, int | None]]:
         """(run, finished steps, steps in all or None) of every running training."""
@@ -109,16 +108,20 @@ class _Progress:
 
     def _share(self) -> float:
         """How much of the sweep's training is done, from 0 to 1, weighted by what each run costs."""
-        done = total = 0.0
-        for run in list(self.sweep.runs):
-            weight = self._weight(run)
-            total += weight
-            if run.digest in self.running:
-                step, steps = self._position(run)
-                done += weight * step / steps if steps else 0.0
-            elif run.status not in ("planned", "interrupted", "running"):
-                done += weight
-        return done / total if total else 1.0
+        runs = list(self.sweep.runs)
+        weights = [self._weight(run) for run in runs]
+        done = sum(weight * self._done(run) for weight, run in zip(weights, runs, strict=True))
+        return done / sum(weights)
+
+    def _done(self, run: Run) -> float:
+        """How much of one run is done, from 0 to 1; of one that waits, the steps before it was interrupted."""
+        if run.digest in self.running:
+            step, steps = self._position(run)
+        elif run.status in ("finished", "failed", "diverged"):
+            return 1.0
+        else:
+            step, steps = run.step, run.steps
+        return step / steps if steps else 0.0
 
     def _weight(self, run: Run) -> float:
         """What a run costs in comparison: its timed step, or the number of its operations, which depth stands for."""
@@ -135,16 +138,6 @@ class _Progress:
         if gained <= 0.005:
             return "–"
         return duration((time.monotonic() - self.began) * (1 - self._share()) / gained)
-
-
-def duration(seconds: float) -> str:
-    """`seconds` as people say it: 45 s, 3 min 20 s, 2 h 5 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _name(run: Run) -> str:

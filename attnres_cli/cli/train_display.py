@@ -118,7 +118,9 @@ class _Progress:
         figures = self.figures()
         grid.add_row(*[Text(label, style="dim") for label, _ in figures])
         grid.add_row(*[Text(value, style="bold") for _, value in figures])
-        parts: list[RenderableType] = [ProgressBar(total=self.started.steps, completed=self.step, width=60), grid]
+        bar = Table.grid()  # a bar alone in a group does not end its line
+        bar.add_row(ProgressBar(total=self.started.steps, completed=self.step, width=60))
+        parts: list[RenderableType] = [bar, grid]
         if len(self.losses) > 1:
             parts.append(Text.assemble(("loss  ", "dim"), sparkline(self.losses, SPARKLINE_POINTS)))
         return Group(*parts)

@@ -30,10 +30,10 @@ class RMSNorm(nn.Module):
 
 
 class _CpuRMSNorm(torch.autograd.Function):
-    """The same, with the gradient written out.
+    """The same, with both directions written out.
 
-    PyTorch's CPU backward of rms_norm is composed of generic operations, a power among them, and took five times as
-    long as LayerNorm's; this one needs seven plain passes. With x̂ = x/rms: dg = Σ dy ⊙ x̂ and
+    PyTorch composes rms_norm of generic operations on the CPU, a power among them, and takes five times as long as its
+    LayerNorm; this needs three plain passes forward and seven backward. With x̂ = x/rms: dg = Σ dy ⊙ x̂ and
     dx = (dy ⊙ g - x̂ · mean(dy ⊙ g ⊙ x̂)) / rms.
     """
 
@@ -42,7 +42,7 @@ class _CpuRMSNorm(torch.autograd.Function):
         width = x.shape[-1]
         inverse_rms = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square_().div_(width).add_(epsilon).rsqrt_()
         ctx.save_for_backward(x, gain, inverse_rms)
-        return F.rms_norm(x, (width,), gain, epsilon)
+        return torch.mul(x, inverse_rms).mul_(gain)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -32,11 +32,15 @@ class Rotary(nn.Module):
 
     def forward(self, x: Tensor, first_position: int = 0) -> Tensor:
         """x: [B, T, heads, head size], any real dtype; the result has the same dtype."""
-        turns = self.turns[first_position : first_position + x.shape[1]].unsqueeze(1)
-        wide = x.to(turns.dtype).reshape(*x.shape[:-1], -1, 2)
+        batch, length, heads, _ = x.shape
+        turns = self.turns[first_position : first_position + length]
+        wide = x.to(turns.dtype)
         if torch.compiler.is_compiling():  # inductor has no complex arithmetic
-            even, odd, cos, sin = wide[..., 0], wide[..., 1], turns[..., 0], turns[..., 1]
-            turned = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1)
-        else:
-            turned = torch.view_as_real(torch.view_as_complex(wide) * torch.view_as_complex(turns))
-        return turned.flatten(-2).to(x.dtype)
+            pairs = wide.view(batch, length, heads, -1, 2)
+            even, odd, cos, sin = pairs[..., 0], pairs[..., 1], turns[:, None, :, 0], turns[:, None, :, 1]
+            turned = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
+        else:  # all heads of a token in one run, so that the product's inner loop is long
+            table = torch.view_as_complex(turns).repeat(1, heads)
+            pairs = torch.view_as_complex(wide.reshape(batch, length, -1, 2))
+            turned = torch.view_as_real(pairs * table).view(x.shape)
+        return turned.to(x.dtype)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol, cast
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnres_cli import discovery
+from attnres_cli.model.cross_entropy import summed_cross_entropy
 from attnres_cli.model.norm import RMSNorm
 from attnres_cli.model.sublayer import Project, Sublayer
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import ParameterGroup, Residual, Role, Site, State, SublayerInput
-
-IGNORED_TARGET = -100
 
 
 class Watcher(Protocol):
@@ -66,9 +64,7 @@ class LanguageModel(nn.Module):
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Summed cross-entropy in nats over targets [B, T] that are not `IGNORED_TARGET`; a scalar in at least
         float32."""
-        logits = self(tokens)
-        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return F.cross_entropy(wide.flatten(0, 1), targets.flatten(), ignore_index=IGNORED_TARGET, reduction="sum")
+        return summed_cross_entropy(self.walk(tokens).flatten(0, 1), self.head_weight, targets.flatten())
 
     def walk(self, tokens: Tensor, watcher: Watcher | None = None) -> Tensor:
         """The trunk: tokens [B, T] → what the head sees [B, T, d]. `watcher` is shown every sublayer, for observers."""

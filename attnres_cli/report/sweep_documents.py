@@ -12,7 +12,7 @@ from attnres_cli.report.tables.sweep_grid import difference_grids, loss_grids
 def sweep_document(document: SweepDocument) -> Document:
     """What `attnres sweep show` prints: the grids, the sentence about the lowest cells, and every cell's numbers."""
     grid = Grid.of(document)
-    blocks: list[Block] = [*loss_grids(grid), *difference_grids(grid)]
+    blocks: list[Block] = [Notice(_headline(document), ()), *loss_grids(grid), *difference_grids(grid)]
     blocks.append(Notice("Lowest cell", tuple(lowest_sentences(grid)), "result" if grid.compared() else "warning"))
     blocks += [cells_table(grid), *_present(unfinished_table(grid)), *_present(impossible_table(document))]
     payload = {**{key: value for key, value in document.items() if key != "schema"}, "lowest": lowest_facts(grid)}
@@ -24,6 +24,11 @@ def plan_document(document: SweepDocument) -> Document:
     grid = Grid.of(document)
     blocks: list[Block] = [cells_table(grid), *_present(impossible_table(document))]
     return Document("sweep-plan", tuple(blocks), {key: value for key, value in document.items() if key != "schema"})
+
+
+def _headline(document: SweepDocument) -> str:
+    finished = sum(run["status"] == "finished" for run in document["runs"])
+    return f"{document['name']}: {document['status']}, {finished} of {len(document['runs'])} runs finished"
 
 
 def _present(table: Table | None) -> list[Block]:

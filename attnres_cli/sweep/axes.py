@@ -15,9 +15,7 @@ from attnres_cli.errors import ExitCode, UserError
 
 @dataclass(frozen=True, order=True)
 class Coordinates:
-    """Where a cell stands in the grid. ratio: d_model / L_b; head_ratio: heads / L_b, None where that axis is not
-    swept.
-    """
+    """Where a cell stands in the grid. ratio: d_model / L_b; head_ratio: heads / L_b, None where that is no axis."""
 
     ratio: float
     head_ratio: float | None = None

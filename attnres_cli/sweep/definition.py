@@ -1,6 +1,4 @@
-"""What a sweep does when it is not told otherwise: `presets/sweeps/<kind>.toml`, so that no code names a residual
-scheme.
-"""
+"""What a sweep does when it is not told otherwise: `presets/sweeps/<kind>.toml`."""
 
 from __future__ import annotations
 

@@ -74,8 +74,7 @@ def plan(
     calibrate: Calibrate,
     tokens: int | None = None,
 ) -> Sweep:
-    """Every cell with its shape and counts, every impossible cell with its reason, and one planned run per cell and
-    arm.
+    """Every cell with shape and counts, every impossible cell with its reason, one planned run per cell and arm.
 
     parallel_runs: how many will train beside each other (for the time). calibrate: called only for a budget in minutes.
     tokens: per run, where that is settled already (a sweep that is continued); nothing is timed then.

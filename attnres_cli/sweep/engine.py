@@ -164,7 +164,12 @@ class _Engine:
 
     def _job(self, todo: Todo) -> Job:
         preset = run_preset(self.sweep, todo.run)
-        assert preset.digest() == todo.run.digest, "the sweep file gives another preset than when it was planned"
+        if preset.digest() != todo.run.digest:
+            raise UserError(
+                f"Run {todo.run.name} is not what it was when the sweep was planned: presets mean something else now.",
+                where=str(self.directory.file_path),
+                expected="the version of attnres that planned it, or a new sweep under another --name",
+            )
         assert todo.run.folder is not None
         return Job(
             key=todo.run.digest,

@@ -65,9 +65,7 @@ class Polynomial:
         return (target - without) / per_channel if per_channel > 0 else math.nan
 
     def depth_for(self, ratio: float, d_ff_ratio: float, target: float) -> float:
-        """The real-valued depth at which a shape of this ratio reaches `target` (by bisection; 0 when every depth is
-        above).
-        """
+        """The real-valued depth at which a shape of this ratio reaches `target`; 0 when every depth is above it."""
         low, high = 0.0, 1.0
         while self(high, ratio * high, d_ff_ratio * ratio * high) < target and high < 1e6:
             low, high = high, 2 * high

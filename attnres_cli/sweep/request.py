@@ -100,9 +100,7 @@ def _arms(
     residuals: Sequence[str],
     definition: Definition,
 ) -> tuple[Arm, ...]:
-    """The schemes asked for; else the definition's, in which a preset with another scheme of its own stands for the
-    others.
-    """
+    """The schemes asked for; else the usual ones, where a preset's own other scheme takes the place of the rest."""
     from attnres_cli.preset.reading import load_preset
 
     own = preset.to_dict()["residual"]

@@ -31,9 +31,14 @@ def gpu_slots(gpus: Sequence[str], jobs: int) -> list[Slot]:
 
 
 def cpu_slots(cores: int, preset_threads: int, jobs: int, *, forced: bool) -> list[Slot]:
-    """Slots that share the cores evenly. Unless `forced`, no more than there are cores for."""
+    """Slots that share the cores evenly. Unless `forced`, no more than there are cores for.
+
+    A single one leaves the number of threads to torch, which knows physical cores from logical ones.
+    """
     if not forced:
         jobs = max(1, min(jobs, cores // max(1, preset_threads)))
+    if jobs == 1:
+        return [Slot(threads=preset_threads)]
     threads = preset_threads or max(1, cores // jobs)
     return [Slot(threads=threads)] * jobs
 

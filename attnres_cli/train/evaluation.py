@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from attnres_cli.model.trunk import IGNORED_TARGET, LanguageModel
+from attnres_cli.model.cross_entropy import IGNORED_TARGET
+from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.train.device import autocast
 from attnres_cli.train.step import Array, LossFunction, to_device
 

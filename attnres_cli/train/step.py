@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from attnres_cli.errors import ExitCode, UserError
-from attnres_cli.model.trunk import IGNORED_TARGET, LanguageModel
+from attnres_cli.model.cross_entropy import IGNORED_TARGET
+from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import Preset
 from attnres_cli.train.device import autocast
 from attnres_cli.train.optimisers import Optimiser

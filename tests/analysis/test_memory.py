@@ -164,4 +164,5 @@ def test_the_walk_needs_no_compiler() -> None:
         check=False,
         timeout=120,
     )
-    assert done.stdout.strip() == "[]", done.stderr
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]", "an operation has no rule in analysis/shapes.py, so PyTorch's own kernel ran"

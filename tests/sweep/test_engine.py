@@ -164,7 +164,7 @@ def test_a_finished_run_whose_folder_was_removed_keeps_its_result(tmp_path: Path
 
 
 def test_a_failed_run_is_a_row_and_is_tried_again_in_a_new_folder(tmp_path: Path) -> None:
-    trainer = Trainer(**{"r6_prenorm": ["raises"]})
+    trainer = Trainer(r6_prenorm=["raises"])
     sweep = run_again(tmp_path, trainer)
     assert sweep.status == "finished"
     assert statuses(sweep)["r6-prenorm"] == "failed"
@@ -178,7 +178,7 @@ def test_a_failed_run_is_a_row_and_is_tried_again_in_a_new_folder(tmp_path: Path
 
 
 def test_a_diverged_run_is_not_tried_again(tmp_path: Path) -> None:
-    sweep = run_again(tmp_path, Trainer(**{"r6_prenorm": ["diverged"]}))
+    sweep = run_again(tmp_path, Trainer(r6_prenorm=["diverged"]))
     assert statuses(sweep)["r6-prenorm"] == "diverged"
     again = Trainer()
     sweep = run_again(tmp_path, again)
@@ -187,7 +187,7 @@ def test_a_diverged_run_is_not_tried_again(tmp_path: Path) -> None:
 
 
 def test_an_interruption_stops_the_sweep_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
-    trainer = Trainer(**{"r6_attnres_full": ["interrupted with a checkpoint"]})
+    trainer = Trainer(r6_attnres_full=["interrupted with a checkpoint"])
     sweep = run_again(tmp_path, trainer)
     assert trainer.trained == ["r6-prenorm", "r6-attnres-full"]
     assert sweep.status == "interrupted"
@@ -200,7 +200,7 @@ def test_an_interruption_stops_the_sweep_and_goes_on_from_the_checkpoint(tmp_pat
 
 
 def test_an_interruption_before_any_checkpoint_starts_in_a_new_folder(tmp_path: Path) -> None:
-    run_again(tmp_path, Trainer(**{"r6_prenorm": ["interrupted"]}))
+    run_again(tmp_path, Trainer(r6_prenorm=["interrupted"]))
     again = Trainer()
     run_again(tmp_path, again)
     assert again.trained[0] == "r6-prenorm-2"

@@ -9,7 +9,7 @@ from attnres_cli.sweep.slots import choose_slots, cpu_slots, gpu_slots, visible_
 def test_cores_are_shared_evenly() -> None:
     assert cpu_slots(8, 0, 4, forced=False) == [Slot(threads=2)] * 4
     assert cpu_slots(2, 0, 8, forced=False) == [Slot(threads=1)] * 2
-    assert cpu_slots(2, 0, 1, forced=False) == [Slot(threads=2)]
+    assert cpu_slots(2, 0, 1, forced=False) == [Slot()]
 
 
 def test_a_preset_that_fixes_its_threads_gets_fewer_neighbours() -> None:
@@ -38,4 +38,4 @@ def test_no_more_slots_than_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_users_thread_limit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert choose_slots("cpu", 0, runs=6, jobs=None) == [Slot(threads=1)]
+    assert choose_slots("cpu", 0, runs=6, jobs=None) == [Slot()]

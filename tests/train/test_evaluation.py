@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnres_cli.data.prepare import prepare
-from attnres_cli.model.trunk import IGNORED_TARGET
+from attnres_cli.model.cross_entropy import IGNORED_TARGET
 from attnres_cli.train.evaluation import ValidationSet, evaluate
 from attnres_cli.train.session import fixed_validation_set
 from tests.small import VOCAB_SIZE, small_model, small_preset

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnres_cli.model.trunk import IGNORED_TARGET
+from attnres_cli.model.cross_entropy import IGNORED_TARGET
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.step import take_step
 from tests.small import VOCAB_SIZE, small_model, small_preset

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -21,8 +24,7 @@ class FeedForward(Sublayer):
 
     def forward(self, x: SublayerInput, project: Project | None = None) -> Tensor:
         assert isinstance(x, Tensor), "a feed-forward has one input"
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        out: Tensor = self.down(F.silu(gate) * up)
+        out: Tensor = self.down(gated(self.gate_up(x)))
         return out
 
     def matrices(self) -> dict[str, MatrixSpec]:
@@ -33,3 +35,34 @@ class FeedForward(Sublayer):
 
     def forward_flops_per_token(self, context_tokens: int) -> float:
         return 2.0 * (self.gate_up.weight.numel() + self.down.weight.numel())
+
+
+def gated(gate_up: Tensor) -> Tensor:
+    """silu(gate) ⊙ up of [..., 2 f], gate first: [..., f]."""
+    if torch.compiler.is_compiling():
+        gate, up = gate_up.chunk(2, dim=-1)
+        return F.silu(gate) * up
+    out: Tensor = _Gated.apply(gate_up)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Gated(torch.autograd.Function):
+    """The backward pass writes both halves of one gradient, where autograd would build them apart and join them."""
+
+    @staticmethod
+    def forward(ctx: Any, gate_up: Tensor) -> Tensor:
+        gate, up = gate_up.chunk(2, dim=-1)
+        activated = F.silu(gate)
+        ctx.save_for_backward(gate_up, activated)
+        return activated * up
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        gate_up, activated = ctx.saved_tensors
+        gate, up = gate_up.chunk(2, dim=-1)
+        grad_gate_up = torch.empty_like(gate_up)
+        grad_gate, grad_up = grad_gate_up.chunk(2, dim=-1)
+        torch.mul(activated, grad, out=grad_up)
+        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=grad_gate)
+        return grad_gate_up

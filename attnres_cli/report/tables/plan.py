@@ -122,8 +122,8 @@ def pipeline(arms: Sequence[Arm]) -> Table | None:
             {"scheme": arm["scheme"], "representations": arm["kept_representations"], **arm["pipeline"]} for arm in arms
         ),
         caption=(
-            f"P = {stages} stages × V = {virtual}, {first['bytes_per_element']} bytes an element, beside the "
-            f"{first['plain_bytes_per_token']:,} bytes of the running stream that every scheme sends"
+            f"finished representations of {first['bytes_per_element']} bytes an element, P = {stages} × V = {virtual}; "
+            f"the stream of a plain residual is {first['plain_bytes_per_token']:,} bytes"
         ),
         remarks=(
             "Eq. 7 and 8: blocks spread evenly, N / (P·V) to a chunk, the embedding not counted",
@@ -161,7 +161,7 @@ _COUNTED = "this project's count; the paper gives the order of growth only"
 def _walk(values: Mapping[str, Any]) -> str:
     steps = values["transitions"]
     if not any(step["naive"] for step in steps):
-        return "nothing but the running stream"
+        return "nothing but the stream"
     naive, cached = (" ".join(str(step[kind]) for step in steps) for kind in ("naive", "cached"))
     return f"representations per transition, the embedding too: naive {naive}; cached {cached}"
 
@@ -258,7 +258,7 @@ def _side_by_side(
     decimals = format_for([max(numbers)], digits=4).decimals if kind == "number" else None
     columns = [Column(arm["scheme"], arm["scheme"], unit, kind, decimals, scale=scale) for arm in arms]
     named: list[Row] = [
-        {"part": name, **{column.key: value for column, value in zip(columns, values, strict=True)}}
+        {"part": name.replace("_", " "), **{column.key: value for column, value in zip(columns, values, strict=True)}}
         for name, values in rows
     ]
     return Table(key, title, (Column("part", ""), *columns), tuple(named), caption, tuple(remarks))

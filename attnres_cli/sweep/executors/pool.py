@@ -111,12 +111,11 @@ class _Place:
         return job, result
 
     def close(self) -> None:
-        """End the process, if there is one; a running job is not waited for."""
+        """End the process, if there is one, at once: a running job is abandoned, an idle process has no more to do."""
         if self._worker is None:
             return
-        if self._job is not None:
-            self._worker.process.kill()
-        self._worker.connection.close()  # an idle process takes that for the end of its work
+        self._worker.process.kill()
+        self._worker.connection.close()
         self._worker.process.join()
         self._worker.process.close()
         self._worker = None
@@ -159,7 +158,7 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def _serve(run_job: RunJob, threads: int, environment: Mapping[str, str], connection: Connection) -> None:
-    """Run the jobs that come in until the parent closes the connection. The environment is set before torch is loaded."""
+    """Run the jobs that come in until the parent closes the connection. Sets the environment before torch is loaded."""
     _leave_the_terminals_group()
     os.environ.update(environment)
     if threads:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnres_cli.model.trunk import IGNORED_TARGET, LanguageModel
+from attnres_cli.model.cross_entropy import IGNORED_TARGET, summed_cross_entropy
+from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.residual.protocol import Residual, Site, State, SublayerInput
 from attnres_cli.train.device import autocast
 from attnres_cli.train.observation import Observation, Probe, numbers
@@ -35,11 +36,8 @@ def observe(model: LanguageModel, probe: Probe) -> Observation:
     watcher = _Streams(model.residual)
     with torch.enable_grad(), autocast(probe.precision, probe.tokens.device):
         closed = model.walk(probe.tokens, watcher)
-        logits = torch.nn.functional.linear(closed, model.head_weight)
-        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        loss = torch.nn.functional.cross_entropy(
-            wide.flatten(0, 1), probe.targets.flatten(), ignore_index=IGNORED_TARGET
-        )
+        total = summed_cross_entropy(closed.flatten(0, 1), model.head_weight, probe.targets.flatten())
+        loss = total / (probe.targets != IGNORED_TARGET).sum().clamp(min=1)
     per_block = [[p for p in block.parameters() if p.requires_grad] for block in model.blocks]
     wanted = [parameter for parameters in per_block for parameter in parameters]
     gradients = torch.autograd.grad(loss, wanted + watcher.streams, allow_unused=True)
