@@ -1,7 +1,7 @@
 """One new file is one new thing: the members of a package are the files in it.
 
-`residual/schemes/attnres_block.py` is the scheme `attnres-block`. Listing names reads the folder and imports nothing, so
-that completion and error messages stay instant; a member is imported when it is used.
+`residual/schemes/attnres_block.py` is the scheme `attnres-block`. Listing names reads the folder and imports
+nothing, so that completion and error messages stay instant; a member is imported when it is used.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def depth_width(
     lr_power: Annotated[
         float | None,
         typer.Option(
-            "--lr-power", metavar="P", help="Learning rate = the preset's × (d_model / the preset's)^P; default -0.5."
+            "--lr-power", metavar="P", help="Learning rate = the preset's × (d_model / the preset's)^P; default -1."
         ),
     ] = None,
     overlays: OverlayOption = None,

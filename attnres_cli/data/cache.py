@@ -35,7 +35,9 @@ def find_entry(cache: Path, key: str) -> tuple[Path, dict[str, Any]] | None:
     folder = cache / "data" / key
     try:
         meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-        complete = meta["format"] == FORMAT and all((folder / name).stat().st_size == size for name, size in meta["file_bytes"].items())
+        complete = meta["format"] == FORMAT and all(
+            (folder / name).stat().st_size == size for name, size in meta["file_bytes"].items()
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return (folder, meta) if complete else None

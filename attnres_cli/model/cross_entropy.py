@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 # Logits held at a time: enough rows for a full-speed matrix product, small enough to stay in a CPU's cache.
-CHUNK_LOGITS = 1 << 20
+CHUNK_LOGITS = 1 << 21
 IGNORED_TARGET = -100
 
 

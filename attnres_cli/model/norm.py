@@ -33,8 +33,7 @@ class _CpuRMSNorm(torch.autograd.Function):
     """The same, with both directions written out.
 
     PyTorch composes rms_norm of generic operations on the CPU, a power among them, and takes five times as long as its
-    LayerNorm; this needs three plain passes forward and seven backward. With x̂ = x/rms: dg = Σ dy ⊙ x̂ and
-    dx = (dy ⊙ g - x̂ · mean(dy ⊙ g ⊙ x̂)) / rms.
+    LayerNorm. With x̂ = x/rms: dg = Σ dy ⊙ x̂ and dx = (dy ⊙ g - x̂ · mean(dy ⊙ g ⊙ x̂)) / rms.
     """
 
     @staticmethod
@@ -49,8 +48,9 @@ class _CpuRMSNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         x, gain, inverse_rms = ctx.saved_tensors
         width = x.shape[-1]
-        per_channel = (x * inverse_rms).mul_(grad).view(-1, width)
-        projection = torch.mv(per_channel, gain).view(inverse_rms.shape)
-        grad_x = (grad * gain).mul_(inverse_rms)
-        grad_x.addcmul_(x, projection.mul_(inverse_rms).mul_(inverse_rms).div_(-width))
-        return grad_x, per_channel.sum(0), None
+        # LayerNorm's kernel with mean 0 gives (dy ⊙ g - mean(dy ⊙ g) - x̂ · mean(dy ⊙ g ⊙ x̂)) / rms: one term too many.
+        grad_x, grad_gain, _ = torch.ops.aten.native_layer_norm_backward(
+            grad, x, [width], torch.zeros_like(inverse_rms), inverse_rms, gain, None, [True, True, False]
+        )
+        mean = torch.mv(grad.reshape(-1, width), gain).view(inverse_rms.shape).div_(width)
+        return grad_x.add_(mean.mul_(inverse_rms)), grad_gain, None

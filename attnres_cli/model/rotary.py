@@ -3,6 +3,8 @@ frequency."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -32,15 +34,66 @@ class Rotary(nn.Module):
 
     def forward(self, x: Tensor, first_position: int = 0) -> Tensor:
         """x: [B, T, heads, head size], any real dtype; the result has the same dtype."""
-        batch, length, heads, _ = x.shape
-        turns = self.turns[first_position : first_position + length]
+        turns = self._turns(first_position, x.shape[1])
         wide = x.to(turns.dtype)
         if torch.compiler.is_compiling():  # inductor has no complex arithmetic
-            pairs = wide.view(batch, length, heads, -1, 2)
+            pairs = wide.view(*x.shape[:-1], -1, 2)
             even, odd, cos, sin = pairs[..., 0], pairs[..., 1], turns[:, None, :, 0], turns[:, None, :, 1]
             turned = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
-        else:  # all heads of a token in one run, so that the product's inner loop is long
-            table = torch.view_as_complex(turns).repeat(1, heads)
-            pairs = torch.view_as_complex(wide.reshape(batch, length, -1, 2))
-            turned = torch.view_as_real(pairs * table).view(x.shape)
+        else:
+            turned = torch.view_as_real(_as_complex(wide) * _for_all_heads(turns, x.shape[2])).view(x.shape)
         return turned.to(x.dtype)
+
+    def split(self, heads: Tensor, counts: tuple[int, int, int]) -> tuple[Tensor, Tensor, Tensor]:
+        """q and k turned, and v, of fused heads [B, T, q + k + v, head size] whose numbers are `counts`."""
+        q_heads, k_heads, v_heads = counts
+        turns = self._turns(0, heads.shape[1])
+        if heads.device.type == "cpu" and heads.dtype == turns.dtype and not torch.compiler.is_compiling():
+            q, k, v = _CpuSplit.apply(heads, turns, q_heads, k_heads)  # type: ignore[no-untyped-call]
+            return q, k, v
+        q_and_k, v = torch.split(heads, [q_heads + k_heads, v_heads], dim=2)
+        q, k = torch.split(self(q_and_k), [q_heads, k_heads], dim=2)
+        return q, k, v
+
+    def _turns(self, first_position: int, length: int) -> Tensor:
+        return self.turns[first_position : first_position + length]
+
+
+class _CpuSplit(torch.autograd.Function):
+    """Turns q and k, passes v on, and in the backward pass writes the three gradients into one tensor, where
+    autograd would build two and join them with another pass over all of it."""
+
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, turns: Tensor, q_heads: int, k_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        turned_heads = q_heads + k_heads
+        table = _for_all_heads(turns, turned_heads)
+        ctx.save_for_backward(table)
+        ctx.shape, ctx.counts = heads.shape, (q_heads, k_heads)
+        turned = torch.view_as_real(_as_complex(heads[:, :, :turned_heads]) * table)
+        turned = turned.view(*heads.shape[:2], turned_heads, -1)
+        return turned[:, :, :q_heads], turned[:, :, q_heads:], heads[:, :, turned_heads:]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_q: Tensor, grad_k: Tensor, grad_v: Tensor) -> tuple[Tensor, None, None, None]:
+        (table,) = ctx.saved_tensors
+        q_heads, k_heads = ctx.counts
+        pairs = ctx.shape[-1] // 2
+        grad = torch.empty(ctx.shape, dtype=grad_q.dtype)
+        back = torch.conj_physical(table)
+        for part, first, count in ((grad_q, 0, q_heads), (grad_k, q_heads, k_heads)):
+            target = _as_complex(grad[:, :, first : first + count])
+            torch.mul(_as_complex(part.contiguous()), back[:, : count * pairs], out=target)
+        grad[:, :, q_heads + k_heads :].copy_(grad_v)
+        return grad, None, None, None
+
+
+def _as_complex(x: Tensor) -> Tensor:
+    """[B, T, heads, head size] as complex [B, T, heads × head size / 2], so that the inner loop of a product is
+    long."""
+    return torch.view_as_complex(x.view(*x.shape[:2], -1, 2))
+
+
+def _for_all_heads(turns: Tensor, heads: int) -> Tensor:
+    """The table [T, head size / 2, 2] as complex [T, heads × head size / 2]."""
+    return torch.view_as_complex(turns).repeat(1, heads)

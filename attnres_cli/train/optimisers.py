@@ -8,6 +8,7 @@ parameter.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,8 @@ class Optimiser:
         self._views = list(itertools.chain.from_iterable(_row_views(n, parameters[n], groups[n]) for n in by_muon))
         self._muon = self._build_muon(preset) if self._views else None
         self._names |= {view.view: view.name for view in self._views}
-        self._parameters = list(parameters.values())
+        self._trunk = [parameter for name, parameter in parameters.items() if not name.startswith("residual.")]
+        self._own = [parameter for name, parameter in parameters.items() if name.startswith("residual.")]
         self._engines = [engine for engine in (self._adamw, self._muon) if engine is not None]
         self._peaks = [[group["lr"] for group in engine.param_groups] for engine in self._engines]
 
@@ -66,8 +68,19 @@ class Optimiser:
             engine.step()
 
     def zero_grad(self) -> None:
-        for parameter in self._parameters:
+        for parameter in (*self._trunk, *self._own):
             parameter.grad = None
+
+    def gradient_norms(self) -> tuple[float, float]:
+        """L2 norms of the gradient: over all parameters, and without the residual scheme's own."""
+        trunk, own = (
+            float(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
+            for parameters in (self._trunk, self._own)
+        )
+        return math.hypot(trunk, own), trunk
+
+    def scale_gradients(self, factor: float) -> None:
+        torch._foreach_mul_([p.grad for p in (*self._trunk, *self._own) if p.grad is not None], factor)
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole state as named tensors, "<parameter>/<quantity>", for a checkpoint."""

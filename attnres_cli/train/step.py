@@ -63,29 +63,19 @@ def take_step(
             loss = loss_function(x, y) / counted
         torch.autograd.backward(loss)
         total = loss.detach() + total  # in the loss's own precision
-    grad_norm, grad_norm_trunk = gradient_norms(model)
+    grad_norm, grad_norm_trunk = optimiser.gradient_norms()
     if not (math.isfinite(total) and math.isfinite(grad_norm)):
         raise Diverged(f"loss {float(total)}, gradient norm {float(grad_norm)}")
     clip = preset.train.grad_clip
     clipped = bool(clip and grad_norm > clip)
     if clipped:
-        scale = clip / grad_norm
-        torch._foreach_mul_([p.grad for p in model.parameters() if p.grad is not None], scale)
+        optimiser.scale_gradients(clip / grad_norm)
     factor = learning_rate_factor(preset, step)
     optimiser.step(factor)
     optimiser.zero_grad()
     return StepFigures(
         float(total), float(grad_norm), float(grad_norm_trunk), clipped, factor * preset.train.learning_rate
     )
-
-
-def gradient_norms(model: LanguageModel) -> tuple[float, float]:
-    """L2 norms of the gradient: over all parameters, and without the residual scheme's own."""
-    trunk = [p.grad for n, p in model.named_parameters() if p.grad is not None and not n.startswith("residual.")]
-    own = [p.grad for n, p in model.named_parameters() if p.grad is not None and n.startswith("residual.")]
-    trunk_norm = float(torch.nn.utils.get_total_norm(trunk))
-    own_norm = float(torch.nn.utils.get_total_norm(own)) if own else 0.0
-    return math.hypot(trunk_norm, own_norm), trunk_norm
 
 
 def to_device(array: Array, device: torch.device) -> Tensor:

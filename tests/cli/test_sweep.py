@@ -81,7 +81,7 @@ def test_a_dry_run_prints_every_cell_and_every_impossible_one_and_makes_nothing(
         assert words in printed
     assert re.search(r"r6-h4 .*a head needs an even size of at least 4", printed)
     assert re.search(r"r1000-h1 .*less than one transformer block", printed)
-    assert "Peak learning rate = 0.01 × (d_model / 48)^-0.5" in printed
+    assert "Peak learning rate = 0.01 × (d_model / 48)^-1" in printed
     assert not Path("runs").exists()
 
 

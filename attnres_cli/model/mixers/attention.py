@@ -48,9 +48,7 @@ class Mixer(Sublayer):
     def _rotated(self, x: SublayerInput, project: Project | None) -> tuple[Tensor, Tensor, Tensor]:
         if project is None and not isinstance(x, Mapping):
             heads = self._heads(self.qkv(x))
-            q_and_k, v = torch.split(heads, [self.num_heads + self.num_kv_heads, self.num_kv_heads], dim=2)
-            q, k = torch.split(self.rotary(q_and_k), [self.num_heads, self.num_kv_heads], dim=2)
-            return q, k, v
+            return self.rotary.split(heads, (self.num_heads, self.num_kv_heads, self.num_kv_heads))
         q, k, v = self._projections(x)
         if project is not None:
             q, k, v = (t.transpose(1, 2) for t in project(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)))

@@ -113,10 +113,10 @@ def pipeline(arms: Sequence[Arm]) -> Table | None:
         columns=(
             Column("scheme", "scheme"),
             Column("representations", "kept", "", "count"),
-            Column("equation_naive_bytes_per_token", "naive (Eq. 7)", kind="bytes"),
-            Column("equation_cached_bytes_per_token", "cached (Eq. 8)", kind="bytes"),
-            Column("naive_bytes_per_token", "naive, walked", kind="bytes"),
-            Column("cached_bytes_per_token", "cached, walked", kind="bytes"),
+            Column("equation_naive_bytes_per_token", "Eq. 7, naive", kind="bytes"),
+            Column("equation_cached_bytes_per_token", "Eq. 8, cached", kind="bytes"),
+            Column("naive_bytes_per_token", "naive", kind="bytes"),
+            Column("cached_bytes_per_token", "cached", kind="bytes"),
         ),
         rows=tuple(
             {"scheme": arm["scheme"], "representations": arm["kept_representations"], **arm["pipeline"]} for arm in arms
@@ -126,8 +126,9 @@ def pipeline(arms: Sequence[Arm]) -> Table | None:
             f"the stream of a plain residual is {first['plain_bytes_per_token']:,} bytes"
         ),
         remarks=(
-            "Eq. 7 and 8: blocks spread evenly, N / (P·V) to a chunk, the embedding not counted",
-            *(f"{arm['scheme']}, walked: {_walk(arm['pipeline'])}" for arm in arms),
+            "Eq. 7 and 8 spread N blocks evenly over P·V chunks and leave the embedding out; the last two columns walk "
+            "the real block boundaries",
+            *(f"{arm['scheme']}: {_walk(arm['pipeline'])}" for arm in arms),
         ),
     )
 
@@ -163,7 +164,7 @@ def _walk(values: Mapping[str, Any]) -> str:
     if not any(step["naive"] for step in steps):
         return "nothing but the stream"
     naive, cached = (" ".join(str(step[kind]) for step in steps) for kind in ("naive", "cached"))
-    return f"representations per transition, the embedding too: naive {naive}; cached {cached}"
+    return f"representations per transition: naive {naive}; cached {cached}"
 
 
 def _model(plan: Plan) -> Notice:
@@ -255,7 +256,7 @@ def _side_by_side(
 ) -> Table:
     """One row per quantity, one column per arm; an arm's name is its column's key."""
     numbers = [value * scale for _, values in rows for value in values]
-    decimals = format_for([max(numbers)], digits=4).decimals if kind == "number" else None
+    decimals = {"bytes": 1, "count": None}.get(kind, format_for([max(numbers)], digits=4).decimals)
     columns = [Column(arm["scheme"], arm["scheme"], unit, kind, decimals, scale=scale) for arm in arms]
     named: list[Row] = [
         {"part": name.replace("_", " "), **{column.key: value for column, value in zip(columns, values, strict=True)}}
