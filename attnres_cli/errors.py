@@ -65,3 +65,11 @@ def nearest_name(name: str, valid: Iterable[str]) -> str | None:
     """The valid name a user most likely meant, or None when nothing is close."""
     close = get_close_matches(name, list(valid), n=1, cutoff=0.55)
     return close[0] if close else None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, torch's CPU allocator or a CUDA library ran out of memory; torch is not imported for it."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    signs = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)

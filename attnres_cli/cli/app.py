@@ -20,7 +20,7 @@ from typer.main import get_command
 from attnres_cli.cli import quick_values
 from attnres_cli.cli.completion import for_named_shell
 from attnres_cli.cli.console import show_error
-from attnres_cli.errors import ExitCode, UserError, nearest_name
+from attnres_cli.errors import ExitCode, UserError, is_out_of_memory, nearest_name
 
 quick_values.install()
 
@@ -206,19 +206,12 @@ def _report(error: Exception, words: Sequence[str], debug: bool) -> int:
         traceback.print_exception(error)
     if isinstance(error, ParserError):
         error = explain_usage(error, words)
-    elif _is_out_of_memory(error):
+    elif is_out_of_memory(error):
         error = _explain_out_of_memory(error)
     elif not isinstance(error, UserError):
         error = _explain_unexpected(error)
     show_error(error)
     return error.exit_code
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    torch = sys.modules.get("torch")  # when torch was never loaded, the error is not its
-    if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)  # torch's CPU allocator
 
 
 def _explain_out_of_memory(error: Exception) -> UserError:

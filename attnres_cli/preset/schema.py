@@ -157,7 +157,7 @@ class DataConfig(Section):
         "bytes", description="tokenizer: bytes, bpe-4096, the path of a rank file, or a tiktoken name"
     )
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.05, description="share of documents, chosen by the hash of their content, held out for validation"
+        0.05, description="share of the text held out for validation: documents chosen by their content's hash"
     )
     undecodable: Literal["replace", "strict"] = Field(
         "replace", description="bytes that are not UTF-8: replace and count them, or refuse the file"

@@ -43,6 +43,8 @@ class Position:
 def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position: Position) -> Path:
     """Write the checkpoint of `position` and remove all but the newest `KEPT`; returns its folder."""
     target = run.checkpoint_folder(position.step)
+    if _is_whole(target):  # resumed and stopped again before a step: the same content is there already
+        return target
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -60,9 +62,10 @@ def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position
     (partial / "state.json").write_text(json_text(state) + "\n", encoding="utf-8")
     for path in partial.iterdir():
         _flush(path)
-    if target.exists():
+    if target.exists():  # not whole: nothing is lost by its removal
         shutil.rmtree(target)
     partial.rename(target)
+    _flush(target.parent)
     for old in run.checkpoints()[:-KEPT]:
         shutil.rmtree(old)
     return target
@@ -74,13 +77,12 @@ def load(folder: Path, model: LanguageModel, optimiser: Optimiser | None = None)
     Raises UserError when a file is missing, damaged (its digest differs) or belongs to another model.
     """
     state = read_state(folder)
-    for name, digest in state["digests"].items():
-        if not (folder / name).is_file() or _digest(folder / name) != digest:
-            raise UserError(
-                f"The checkpoint is damaged: {name} is not the file that was written.",
-                where=str(folder),
-                hint="remove this folder to resume from the checkpoint before it",
-            )
+    for name in _damaged(folder, state):
+        raise UserError(
+            f"The checkpoint is damaged: {name} is not the file that was written.",
+            where=str(folder),
+            hint="remove this folder to resume from the checkpoint before it",
+        )
     device = str(model.embedding.weight.device)
     try:
         model.load_state_dict(load_file(folder / "model.safetensors", device=device))
@@ -107,11 +109,28 @@ def read_state(folder: Path) -> dict[str, Any]:
     return dict(state)
 
 
+def _is_whole(folder: Path) -> bool:
+    try:
+        return not _damaged(folder, read_state(folder))
+    except UserError:
+        return False
+
+
+def _damaged(folder: Path, state: dict[str, Any]) -> list[str]:
+    """Names of the files that are missing or not what was written."""
+    digests = state["digests"].items()
+    return [name for name, digest in digests if not (folder / name).is_file() or _digest(folder / name) != digest]
+
+
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    """Make a file's content, or a folder's names, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

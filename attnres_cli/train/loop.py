@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import torch
 
 from attnres_cli.data.prepare import Dataset, prepare
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.errors import ExitCode, UserError, is_out_of_memory
 from attnres_cli.preset.reading import Preset
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train import checkpoint
@@ -74,20 +74,22 @@ class _Training:
         self.position = Position(0, 0.0)
         self.last_evaluation: Evaluation | None = None
         self.seconds_since_log, self.steps_since_log = 0.0, 0
+        self.status_before: str | None = None  # of a run that is resumed, until it goes on
 
     def run_to_end(self, dataset: Dataset | None, resume: bool) -> TrainResult:
         with self._recording_failure(), self.run.beating(), StopRequest() as stop:
+            if resume:
+                self.status_before = self.run.read_state()["stored_status"]
             self.run.write_state(status="running", steps=self.preset.steps, error=None, **_own_process())
             if dataset is None:
-                dataset = prepare(
-                    self.preset, progress=lambda phase, done, total: self.tell(Preparing(phase, done, total))
-                )
-            self.tell(Preparing("building the model"))
+                dataset = prepare(self.preset, progress=lambda *counted: self._prepare(stop, *counted))
+            self._prepare(stop, "building the model")
             self.session = open_session(self.preset, dataset, self._note)
             if resume:
                 self._restore()
             else:
                 self._record_start()
+            self.status_before = None
             self._announce(dataset)
             if self.position.step == 0 and self.preset.eval.every_steps:
                 self._evaluate()
@@ -189,6 +191,12 @@ class _Training:
 
     # ------------------------------------------------------------------ beginning and end
 
+    def _prepare(self, stop: StopRequest, phase: str, done: int = 0, total: int = 0) -> None:
+        """Show what is being prepared; before the first step there is nothing to save, so a signal ends it here."""
+        if stop.requested:
+            raise KeyboardInterrupt
+        self.tell(Preparing(phase, done, total))
+
     def _record_start(self) -> None:
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self.run.write_presets(preset=self.preset.source_text, resolved=self.preset.to_toml())
@@ -200,13 +208,35 @@ class _Training:
     def _restore(self) -> None:
         """Go on from the newest checkpoint; what was written after it is forgotten and will be written again."""
         checkpoints = self.run.checkpoints()
+        if self.run.manifest_path.exists():
+            self._refuse_other_data()
         if checkpoints:
             self.position = checkpoint.load(checkpoints[-1], self.session.model, self.session.optimiser)
             self.run.truncate_metrics(after_step=self.position.step)
+            if rows := self.run.evaluations():
+                self.last_evaluation = Evaluation(*(rows[-1][key] for key in ("loss", "perplexity", "bits_per_byte")))
         else:
             self.run.truncate_metrics(after_step=-1)
             self._record_start()
         self._event_row("resumed")
+
+    def _refuse_other_data(self) -> None:
+        """A corpus that is read from elsewhere (files, the standard library) may have changed since the run began."""
+        recorded = self.run.manifest()["data"]
+        found = {
+            "data_hash": self.session.dataset.data_hash,
+            "validation_hash": self.session.dataset.validation_hash,
+            "validation_set_hash": self.session.validation.digest,
+        }
+        changed = [name for name, value in found.items() if recorded.get(name) != value]
+        if changed:
+            raise UserError(
+                f"The data is not what this run began with: {changed[0]} was {str(recorded.get(changed[0]))[:12]}, "
+                f"and is {found[changed[0]][:12]} now.",
+                where=str(self.run.path),
+                expected=f"the same text for corpus '{self.preset.data.corpus}'",
+                hint="bring the old files back, or start a new run on the new text",
+            )
 
     def _announce(self, dataset: Dataset) -> None:
         for note in dataset.notes:
@@ -220,7 +250,8 @@ class _Training:
             f"{parameters / 1e6:.2f} M parameters on {self.session.device} "
             f"({torch.get_num_threads()} threads), {train.precision}",
             f"{self.preset.steps} steps of {train.tokens_per_step:,} tokens "
-            f"({self.preset.accumulation_steps} micro-batches each), {epochs:.2f} epochs of {self.preset.data.corpus}",
+            f"in {self.preset.accumulation_steps} micro-batch{'es' * (self.preset.accumulation_steps > 1)}, "
+            f"{epochs:.2f} epochs of {self.preset.data.corpus}",
         )
         self.tell(Started(str(self.run.path), self.position.step, self.preset.steps, train.tokens_per_step, facts))
 
@@ -242,7 +273,7 @@ class _Training:
         except Diverged as error:
             self._checkpoint()  # the update was not made, so the weights are the last good ones
             self._event_row("diverged", reason=str(error))
-            self.run.write_state(status="diverged", step=self.position.step, error=str(error))
+            self.run.write_state(status="diverged", step=self.position.step, resume=None, error=str(error))
             raise UserError(
                 f"Training diverged at step {self.position.step + 1}: {error}.",
                 where=str(self.run.path),
@@ -251,13 +282,19 @@ class _Training:
             ) from error
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             self.run.write_state(status="failed", step=self.position.step, error=str(error).strip().splitlines()[0])
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             raise self._out_of_memory() from error
         except UserError as error:
             if self.run.manifest_path.exists():
-                self.run.write_state(status="failed", step=self.position.step, error=str(error))
+                self.run.write_state(status=self.status_before or "failed", step=self.position.step, error=str(error))
             else:  # wrong input found before the first step: a run that never began leaves no directory behind
+                shutil.rmtree(self.run.path)
+            raise
+        except KeyboardInterrupt:
+            if self.run.manifest_path.exists():
+                self.run.write_state(status="interrupted", resume=resume_command(self.run))
+            else:
                 shutil.rmtree(self.run.path)
             raise
         except BaseException as error:
@@ -280,13 +317,6 @@ class _Training:
             hint=hint,
             exit_code=ExitCode.OUT_OF_MEMORY,
         )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    text = str(error).lower()
-    return "not enough memory" in text or "can't allocate memory" in text
 
 
 def _own_process() -> dict[str, object]:

@@ -44,7 +44,7 @@ def test_step_0_is_the_baseline(residual: dict[str, Any], tied: bool) -> None:
 def trajectory(
     residual: dict[str, Any], steps: int, accumulation: int, optimizer: str
 ) -> tuple[list[float], list[dict[str, torch.Tensor]]]:
-    """Losses, and weights after every step, of training with the scheme's own parameters frozen."""
+    """Losses, and gradients and weights of every step, of training with the scheme's own parameters frozen."""
     changes = {
         "model.norm_epsilon": 0.0,
         "train.micro_batch_sequences": 4 // accumulation,
@@ -53,14 +53,23 @@ def trajectory(
     preset = small_preset(residual, **changes)
     model = small_model(residual, **changes)
     model.residual.requires_grad_(False)
-    optimiser = Optimiser(model, preset)
     random = np.random.default_rng(5)
-    losses, weights = [], []
+    losses: list[float] = []
+    states: list[dict[str, torch.Tensor]] = []
+
+    class Recording(Optimiser):
+        """Keeps the gradient of every step before it is used."""
+
+        def step(self, factor: float) -> None:
+            states.append({f"gradient of {name}": gradient for name, gradient in common_gradients(model).items()})
+            super().step(factor)
+
+    optimiser = Recording(model, preset)
     for step in range(steps):
         inputs, targets = random.integers(0, VOCAB_SIZE, (2, 4, 12))
         losses.append(take_step(model, model.loss, optimiser, preset, step, inputs, targets).loss)
-        weights.append({n: p.detach().clone() for n, p in model.named_parameters() if not n.startswith("residual.")})
-    return losses, weights
+        states[-1] |= {n: p.detach().clone() for n, p in model.named_parameters() if not n.startswith("residual.")}
+    return losses, states
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def test_divergence_stops_before_the_update(tmp_path: Path) -> None:
     weights = load_file(run.checkpoints()[-1] / "model.safetensors")
     assert run.checkpoints()[-1].name == f"step-{step:06d}"
     assert all(tensor.isfinite().all() for tensor in weights.values())
+    assert run.read_state()["resume"] is None  # the same step would diverge again
     assert [row["event"] for row in run.metrics() if row["kind"] == "event"] == ["started", "diverged"]
 
 

@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file
 
 from attnres_cli.errors import UserError
-from attnres_cli.preset.reading import Preset
+from attnres_cli.preset.reading import Preset, preset_from_dict
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.train.events import Event, Stepped
+from attnres_cli.train.events import Event, Started, Stepped
 from attnres_cli.train.loop import train
 from tests.small import small_preset
 
@@ -58,6 +58,12 @@ def interrupt_after(step: int) -> Any:
             os.kill(os.getpid(), signal.SIGINT)
 
     return hear
+
+
+def stop_at_once(event: Event) -> None:
+    """A listener that asks the run to stop before its first step."""
+    if isinstance(event, Started):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize(("residual", "changes"), VARIANTS.values(), ids=VARIANTS.keys())
@@ -109,6 +115,40 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     before = figures(run)
     assert train(small_preset(), run, resume=True).status == "finished"
     assert figures(run) == before
+
+
+def test_resuming_a_finished_run_still_knows_its_loss(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path, "finished")
+    first = train(small_preset(), run)
+    assert first.evaluation is not None
+    assert train(small_preset(), run, resume=True).evaluation == first.evaluation
+
+
+def test_other_data_is_refused_on_resume_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
+    """The text of a corpus lies outside the run: when it has changed, the run's hashes would no longer be true."""
+    text = tmp_path / "text"
+    text.mkdir()
+    for number in range(40):
+        (text / f"{number}.txt").write_text(f"file {number}: " + "the quick brown fox. " * (10 + number))
+    values = small_preset().to_dict()
+    values["data"] = {"corpus": "text", "files": [str(text / "*.txt")], "tokenizer": "bytes"}
+    preset = preset_from_dict(values, "on text")
+    run = RunDirectory.create(tmp_path, "on text")
+    assert train(preset, run, on_event=interrupt_after(5)).status == "interrupted"
+    (text / "7.txt").write_text("something else altogether. " * 20)
+    with pytest.raises(UserError, match=r"The data is not what this run began with: data_hash was"):
+        train(preset, run, resume=True)
+    assert run.status == "interrupted"
+
+
+def test_saving_the_same_step_again_never_takes_the_only_checkpoint_away(tmp_path: Path) -> None:
+    run = straight(small_preset(), tmp_path)
+    folder = run.checkpoints()[-1]
+    written = (folder / "model.safetensors").stat().st_ino
+    train(small_preset(), run, resume=True, on_event=None)
+    preset = small_preset(**{"train.horizon_tokens": 40 * 64})
+    train(preset, run, resume=True, on_event=stop_at_once)
+    assert (folder / "model.safetensors").stat().st_ino == written
 
 
 def test_the_seed_changes_the_losses_and_nothing_else_does(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Pure PyTorch that never stacks its sources: one dot product and one multiply-add per source.
 
-Only the logits ([n, M], one number per token and source) are stacked. Autograd then keeps nothing but the sources
-themselves and per-token scalars, so memory grows linearly with depth.
+Only the logits ([n, M], one number per token and source) are stacked. Autograd then keeps nothing of width d but the
+sources themselves, so that memory grows linearly with depth; beside them it keeps a few numbers per token, source
+and site.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Scheme(DepthAttention):
     def summary(self) -> str:
         sizes = self.block_sizes
         if len(set(sizes)) == 1:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayers"
+            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}"
         else:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayers, the last of {sizes[-1]}"
+            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}, the last of {sizes[-1]}"
         return f"{self.geometry.num_sublayers} sublayers in {split}"
