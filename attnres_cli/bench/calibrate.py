@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Literal
 
@@ -95,7 +96,8 @@ def _obstacle(loads: Sequence[Load], device: torch.device) -> str | None:
     free = _free_bytes(device)
     needed = sum(load.memory_bytes for load in loads)
     if free is not None and needed > 0.8 * free:
-        return f"{needed / 2**30:.1f} GiB do not fit the {free / 2**30:.1f} GiB that are free"
+        together = f"the {len(loads)} arms together need " if len(loads) > 1 else "the step needs "
+        return f"{together}{needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free"
     heaviest = max(load.micro_batch_tokens * load.training_flops_per_token for load in loads)
     largest = max(load.parameters for load in loads)
     if largest > LARGEST_PARAMETERS or heaviest > LARGEST_MICRO_BATCH_FLOPS[device.type]:
@@ -109,7 +111,7 @@ def _bounded(load: Load, rate: float, device: str, obstacle: str) -> Calibration
         "matrix products",
         device,
         tokens * load.training_flops_per_token / rate,
-        f"the floor at the {rate / 1e9:,.0f} GFLOP/s of one matrix product; {obstacle}",
+        f"the floor at the {rate / 1e9:,.3g} GFLOP/s of one matrix product; {obstacle}",
     )
 
 
@@ -145,7 +147,10 @@ def _repeat(works: Sequence[Callable[[], object]], device: torch.device, seconds
 def _free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
+    try:  # what can be had without swapping: free memory and caches that give way
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None

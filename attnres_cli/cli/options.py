@@ -77,7 +77,7 @@ ResidualOption = Annotated[
     typer.Option(
         "--residual",
         metavar="SCHEME",
-        help="Use this residual scheme, with its defaults, instead of the preset's.",
+        help=f"Residual scheme, with its defaults, instead of the preset's: {', '.join(names('residual.schemes'))}.",
         autocompletion=complete_residual,
     ),
 ]

@@ -29,7 +29,16 @@ def chosen_format(format_name: str | None, output: Path | None, json: bool) -> s
             )
         return "json"
     if format_name is None:
-        return FORMAT_OF_SUFFIX.get(output.suffix.lower() if output else "", "table")
+        suffix = output.suffix.lower() if output else ""
+        if suffix and suffix not in FORMAT_OF_SUFFIX:
+            raise UserError(
+                f"No output format belongs to the suffix '{suffix}'.",
+                where=str(output),
+                expected=", ".join(FORMAT_OF_SUFFIX),
+                hint=f"add --format with one of {', '.join(formats())}",
+                exit_code=ExitCode.USAGE,
+            )
+        return FORMAT_OF_SUFFIX.get(suffix, "table")
     if format_name not in formats():
         raise UserError(
             f"There is no output format '{format_name}'.",

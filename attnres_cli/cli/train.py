@@ -174,14 +174,15 @@ def _report(result: TrainResult, json_output: bool) -> None:
                 "status": result.status,
                 "step": result.step,
                 "train_seconds": result.train_seconds,
-                "validation": None if evaluation is None else asdict(evaluation),
+                "validation": None if evaluation is None else {"step": result.evaluated_step, **asdict(evaluation)},
                 "resume": resume_command(result.run) if interrupted else None,
             },
         )
     else:
         if evaluation is not None:
             bytes_part = "" if evaluation.bits_per_byte is None else f", {evaluation.bits_per_byte:.4f} bits per byte"
-            typer.echo(f"validation loss {evaluation.loss:.4f}, perplexity {evaluation.perplexity:.2f}{bytes_part}")
+            loss = f"validation loss at step {result.evaluated_step}: {evaluation.loss:.4f}"
+            typer.echo(f"{loss}, perplexity {evaluation.perplexity:.2f}{bytes_part}")
         typer.echo(f"run {result.run.path} {result.status} at step {result.step}")
     if interrupted:
         typer.echo(f"resume with: {resume_command(result.run)}", err=True)

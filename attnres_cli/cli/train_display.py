@@ -31,7 +31,7 @@ def display() -> Iterator[Listener]:
 
         progress = _Progress()
         with Live(
-            console=stderr(), get_renderable=progress.panel, refresh_per_second=REFRESH_PER_SECOND, transient=True
+            console=stderr(), get_renderable=progress.panel, refresh_per_second=REFRESH_PER_SECOND, transient=False
         ) as live:
             progress.print = live.console.print
             yield progress.hear
@@ -93,7 +93,7 @@ class _Progress:
         if self.stepped is not None:
             pairs.append(("loss", f"{self.stepped.figures.loss:.4f}"))
         if self.evaluated is not None:
-            pairs.append(("val", f"{self.evaluated.evaluation.loss:.4f}"))
+            pairs.append((f"val@{self.evaluated.step}", f"{self.evaluated.evaluation.loss:.4f}"))
         if self.stepped is not None:
             pairs.append(("lr", f"{self.stepped.figures.learning_rate:.2e}"))
             pairs.append(("tok/s", f"{self.tokens_per_second:,.0f}"))

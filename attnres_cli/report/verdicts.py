@@ -161,7 +161,7 @@ def _budgets(comparison: Comparison, arm: Arm, delta: float, holds: Mapping[Budg
         else:
             low, high = (f"{limit:.3g}" for limit in ratio)
             cost = f"{low}×" if low == high else f"{low} to {high}×"
-            ahead = f"{better.label} still ahead" if held else "not shown"
+            ahead = f"{better.label} still ahead" if held else f"{better.label} no longer ahead"
             parts.append(f"At equal {budget} ({better.label} takes {cost} per token): {ahead}.")
     return " ".join(parts)
 

@@ -71,7 +71,12 @@ class RunDirectory:
         """
         if name is not None:
             check_name(name)
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"Runs cannot be kept in '{root}': {error.strerror}.", where="--runs-dir", expected="a folder"
+            ) from error
         while True:
             path = root / (name if name is not None else _generated_name(stem))
             try:

@@ -34,13 +34,14 @@ from attnres_cli.train.stopping import StopRequest
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a call of `train` ended. status: finished or interrupted; evaluation: the last one, None when there was
-    none."""
+    """How a call of `train` ended. status: finished or interrupted; evaluation: the last one (made at
+    `evaluated_step`), None when there was none."""
 
     run: RunDirectory
     status: str
     step: int
     evaluation: Evaluation | None
+    evaluated_step: int | None
     train_seconds: float
 
 
@@ -73,6 +74,7 @@ class _Training:
         self.preset, self.run, self.tell = preset, run, tell
         self.position = Position(0, 0.0)
         self.last_evaluation: Evaluation | None = None
+        self.evaluated_step: int | None = None
         self.seconds_since_log, self.steps_since_log = 0.0, 0
         self.status_before: str | None = None  # of a run that is resumed, until it goes on
 
@@ -161,7 +163,7 @@ class _Training:
                 "eval_seconds": time.perf_counter() - began,
             }
         )
-        self.last_evaluation = evaluation
+        self.last_evaluation, self.evaluated_step = evaluation, self.position.step
         self.tell(Evaluated(self.position.step, evaluation))
 
     def _observe(self) -> None:
@@ -215,10 +217,14 @@ class _Training:
             self.run.truncate_metrics(after_step=self.position.step)
             if rows := self.run.evaluations():
                 self.last_evaluation = Evaluation(*(rows[-1][key] for key in ("loss", "perplexity", "bits_per_byte")))
+                self.evaluated_step = rows[-1]["step"]
         else:
+            self._note("There is no checkpoint of this run: it starts again at step 0.")
             self.run.truncate_metrics(after_step=-1)
             self._record_start()
         self._event_row("resumed")
+        if self.position.step == self.preset.steps:
+            self._note("This run has finished; there is nothing left to do.")
 
     def _refuse_other_data(self) -> None:
         """A corpus that is read from elsewhere (files, the standard library) may have changed since the run began."""
@@ -263,7 +269,14 @@ class _Training:
         self._event_row(status)
         self.run.write_state(status=status, step=self.position.step, resume=resume)
         self.tell(Ended(status, self.position.step, self.position.train_seconds, resume))
-        return TrainResult(self.run, status, self.position.step, self.last_evaluation, self.position.train_seconds)
+        return TrainResult(
+            self.run,
+            status,
+            self.position.step,
+            self.last_evaluation,
+            self.evaluated_step,
+            self.position.train_seconds,
+        )
 
     @contextmanager
     def _recording_failure(self) -> Iterator[None]:

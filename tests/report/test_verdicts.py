@@ -77,7 +77,7 @@ def test_equal_seconds_need_a_bench(tmp_path: Path) -> None:
 def test_equal_seconds_are_judged_by_the_upper_end_of_the_interval(tmp_path: Path) -> None:
     verdict = judge(tmp_path, better_by=0.03, slower=0.99)  # 0.97 to 1.02 times as long
     assert (verdict.holds_at_equal or {})["seconds"] is False
-    assert "At equal seconds (B takes 0.97 to 1.02× per token): not shown." in verdict.sentence
+    assert "At equal seconds (B takes 0.97 to 1.02× per token): B no longer ahead." in verdict.sentence
 
 
 def test_equal_seconds_when_the_baseline_leads(tmp_path: Path) -> None:
