@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from attnres_cli.report.document import Document
 
-FORMAT_OF_SUFFIX = {".md": "markdown", ".csv": "csv", ".json": "json"}
+FORMAT_OF_SUFFIX = {".txt": "table", ".md": "markdown", ".csv": "csv", ".json": "json"}
 
 
 def chosen_format(format_name: str | None, output: Path | None, json: bool) -> str:
