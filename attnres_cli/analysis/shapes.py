@@ -144,6 +144,18 @@ def _lookup_backward(grad: Tensor, indices: Tensor, rows: int, *_: Any) -> Tenso
     return _empty((rows, grad.shape[-1]), grad.dtype)
 
 
+def _norm(
+    tensor: Tensor, order: float = 2, dims: Sequence[int] | None = None, keepdim: bool = False, **_: Any
+) -> Tensor:
+    return _reduced(tensor, dims, keepdim)
+
+
+def _layer_norm_backward(
+    grad: Tensor, x: Tensor, shape: Any, mean: Tensor, inverse: Tensor, gain: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, None]:
+    return _like(x), _like(gain), None
+
+
 def _matrix_vector(matrix: Tensor, vector: Tensor) -> Tensor:
     return _empty(matrix.shape[:1], matrix.dtype)
 
@@ -165,6 +177,8 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten.sum.dim_IntList: _reduced,
     aten.sum.default: _reduced,
     aten.mean.dim: _reduced,
+    aten.linalg_vector_norm.default: _norm,
+    aten.native_layer_norm_backward.default: _layer_norm_backward,
     aten.repeat.default: _repeated,
     aten.stack.default: _stack,
     aten.cat.default: _cat,

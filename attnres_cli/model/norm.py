@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnres_cli.model import PLAIN_PASS_DEVICES
+
 
 class RMSNorm(nn.Module):
     """Normalises the last dimension of [..., d] and scales it by a learned gain [d], one at initialisation.
@@ -23,7 +25,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))
-        if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        if x.device.type in PLAIN_PASS_DEVICES and not torch.compiler.is_compiling():
             normalised: Tensor = _CpuRMSNorm.apply(x, self.gain, self.epsilon)  # type: ignore[no-untyped-call]
             return normalised
         return F.rms_norm(x, (x.shape[-1],), self.gain, self.epsilon)

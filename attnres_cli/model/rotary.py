@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnres_cli.model import PLAIN_PASS_DEVICES
+
 
 class Rotary(nn.Module):
     """Turns channels (2i, 2i+1) of position t by the angle t · θ^(-2i / head size).
@@ -48,7 +50,7 @@ class Rotary(nn.Module):
         """q and k turned, and v, of fused heads [B, T, q + k + v, head size] whose numbers are `counts`."""
         q_heads, k_heads, v_heads = counts
         turns = self._turns(0, heads.shape[1])
-        if heads.device.type == "cpu" and heads.dtype == turns.dtype and not torch.compiler.is_compiling():
+        if heads.device.type in PLAIN_PASS_DEVICES and heads.dtype == turns.dtype and not torch.compiler.is_compiling():
             q, k, v = _CpuSplit.apply(heads, turns, q_heads, k_heads)  # type: ignore[no-untyped-call]
             return q, k, v
         q_and_k, v = torch.split(heads, [q_heads + k_heads, v_heads], dim=2)
@@ -79,7 +81,7 @@ class _CpuSplit(torch.autograd.Function):
         (table,) = ctx.saved_tensors
         q_heads, k_heads = ctx.counts
         pairs = ctx.shape[-1] // 2
-        grad = torch.empty(ctx.shape, dtype=grad_q.dtype)
+        grad = torch.empty(ctx.shape, dtype=grad_q.dtype, device=grad_q.device)
         back = torch.conj_physical(table)
         for part, first, count in ((grad_q, 0, q_heads), (grad_k, q_heads, k_heads)):
             target = _as_complex(grad[:, :, first : first + count])

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnres_cli.model import PLAIN_PASS_DEVICES
 from attnres_cli.model.sublayer import MatrixSpec, Project, Sublayer
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import SublayerInput
@@ -40,7 +41,7 @@ class FeedForward(Sublayer):
 def gated(gate_up: Tensor) -> Tensor:
     """silu(gate) ⊙ up of [..., 2 f], gate first: [..., f]."""
     full_precision = gate_up.dtype in (torch.float32, torch.float64)
-    if full_precision and gate_up.device.type == "cpu" and not torch.compiler.is_compiling():
+    if full_precision and gate_up.device.type in PLAIN_PASS_DEVICES and not torch.compiler.is_compiling():
         out: Tensor = _CpuGated.apply(gate_up)  # type: ignore[no-untyped-call]
         return out
     gate, up = gate_up.chunk(2, dim=-1)
