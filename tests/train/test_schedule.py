@@ -31,11 +31,11 @@ def test_wsd_is_constant_and_then_linear() -> None:
     assert found[80:] == pytest.approx([1 - (i + 1) / 20 for i in range(20)])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     steps=st.integers(1, 60),
     schedule=st.sampled_from(["cosine", "wsd"]),
-    warmup=st.floats(0, 0.9),
+    warmup=st.floats(0, 0.8),  # with the default decay of 0.2 a preset refuses more
     floor=st.floats(0, 1),
 )
 def test_between_zero_and_one_and_never_zero_at_the_start(
