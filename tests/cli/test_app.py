@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -520,4 +521,8 @@ def test_completion_of_an_unknown_shell(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_completion_without_a_shell_takes_the_current_one() -> None:
-    assert call("--show-completion").returncode == 0
+    """The shell is the nearest one above the program in the tree of processes: here bash, whatever runs the tests."""
+    line = f"{shlex.quote(sys.executable)} -m attnres_cli --show-completion; exit $?"
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "_ATTNRES_COMPLETE" in done.stdout
