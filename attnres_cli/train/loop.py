@@ -300,13 +300,13 @@ class _Training:
             raise self._out_of_memory() from error
         except UserError as error:
             if self.run.manifest_path.exists():
-                self.run.write_state(status=self.status_before or "failed", step=self.position.step, error=str(error))
+                self.run.write_state(status=self.status_before or "failed", error=str(error))
             else:  # wrong input found before the first step: a run that never began leaves no directory behind
                 shutil.rmtree(self.run.path)
             raise
         except KeyboardInterrupt:
             if self.run.manifest_path.exists():
-                self.run.write_state(status="interrupted", resume=resume_command(self.run))
+                self.run.write_state(status=self.status_before or "interrupted")
             else:
                 shutil.rmtree(self.run.path)
             raise

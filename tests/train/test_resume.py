@@ -138,7 +138,7 @@ def test_other_data_is_refused_on_resume_and_leaves_the_run_as_it_was(tmp_path: 
     (text / "7.txt").write_text("something else altogether. " * 20)
     with pytest.raises(UserError, match=r"The data is not what this run began with: data_hash was"):
         train(preset, run, resume=True)
-    assert run.status == "interrupted"
+    assert (run.status, run.read_state()["step"]) == ("interrupted", 5)
 
 
 def test_saving_the_same_step_again_never_takes_the_only_checkpoint_away(tmp_path: Path) -> None:
