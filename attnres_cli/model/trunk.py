@@ -67,9 +67,16 @@ class LanguageModel(nn.Module):
         return summed_cross_entropy(self.walk(tokens).flatten(0, 1), self.head_weight, targets.flatten())
 
     def walk(self, tokens: Tensor, watcher: Watcher | None = None) -> Tensor:
-        """The trunk: tokens [B, T] → what the head sees [B, T, d]. `watcher` is shown every sublayer, for observers."""
+        """The trunk: tokens [B, T] → what the head sees [B, T, d]. `watcher` is shown every sublayer, for observers;
+        nobody watching, a scheme may run in fused form."""
         residual = self.residual
-        state = residual.open(self.embedding(tokens))
+        embedding = self.embedding(tokens)
+        fused = residual.fused_pass(embedding) if watcher is None else None
+        if fused is not None:
+            for site, sublayer in self._depth:
+                fused.write(site, sublayer(fused.read(site)))
+            return fused.close(self.final_norm)
+        state = residual.open(embedding)
         for site, sublayer in self._depth:
             x, before = residual.read(state, site)
             output = sublayer(x, self._project(before, site))

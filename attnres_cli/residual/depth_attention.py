@@ -8,27 +8,23 @@ added to the newest one. (arXiv 2603.15031 §3; symbols: w_l query, v_i sources,
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attnres_cli.preset.schema import MemberOf, ResidualConfig
-from attnres_cli.residual.operator import choose_backend, widen
-from attnres_cli.residual.protocol import Cost, Geometry, ParameterGroup, Residual, Role, Site, State
+from attnres_cli.residual.backends import BackendConfig, choose_backend
+from attnres_cli.residual.operator import DepthAttentionOp, widen
+from attnres_cli.residual.protocol import Cost, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
 
 
-class DepthAttentionConfig(ResidualConfig):
+class DepthAttentionConfig(BackendConfig):
     """Keys that every scheme with softmax over depth has."""
 
     gain: bool = Field(True, description="the key norm has a learned gain, as the released Kimi K3 has")
     query_lr_factor: Annotated[float, Field(gt=0)] = Field(
         1.0, description="learning rate of queries and key gains over that of the rest"
-    )
-    backend: Annotated[str, MemberOf("residual.ops", "depth-attention back end", also=("auto",))] = Field(
-        "auto", description="depth-attention back end: auto, or a file of residual/ops/"
     )
 
 
@@ -54,7 +50,6 @@ class DepthAttention(Residual):
 
     def __init__(self, config: DepthAttentionConfig, geometry: Geometry) -> None:
         super().__init__(config, geometry)
-        self.op = choose_backend(config.backend)
         self.sites = nn.ModuleList(DepthQuery(geometry.d_model, config.gain) for _ in range(geometry.num_sublayers))
         self.output = DepthQuery(geometry.d_model, config.gain)
 
@@ -69,7 +64,7 @@ class DepthAttention(Residual):
     @abstractmethod
     def write(self, state: State, site: Site, output: Tensor) -> State: ...
 
-    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+    def close(self, state: State, final_norm: Norm) -> Tensor:
         """The output site mixes all sources, then the model's final norm (§3.2)."""
         return final_norm(self._mixed(state, self.geometry.num_sublayers))
 
@@ -87,18 +82,21 @@ class DepthAttention(Residual):
         values, scales = state[0::2], state[1::2]
         names = self.source_names(ordinal)
         assert len(names) == len(values), (names, len(values))
-        return names, self.op.weights(values, scales, self._query(ordinal).folded())
+        return names, self._op(values[0]).weights(values, scales, self._query(ordinal).folded())
 
     def _mixed(self, state: State, ordinal: int) -> Tensor:
         values, scales = state[0::2], state[1::2]
         if len(values) == 1:  # softmax over one source is 1: the first sublayer sees the embedding itself
             return values[0]
-        return self.op.mix(values, scales, self._query(ordinal).folded())
+        return self._op(values[0]).mix(values, scales, self._query(ordinal).folded())
 
     def _born(self, value: Tensor) -> State:
         """A source and the 1/rms of its key, computed once for all its consumers."""
         value = widen(value)
-        return value, self.op.inverse_rms(value, self.geometry.norm_epsilon)
+        return value, self._op(value).inverse_rms(value, self.geometry.norm_epsilon)
+
+    def _op(self, like: Tensor) -> DepthAttentionOp:
+        return choose_backend(self.config.backend, like.device.type).op
 
     def _query(self, ordinal: int) -> DepthQuery:
         query = self.output if ordinal == self.geometry.num_sublayers else self.sites[ordinal]

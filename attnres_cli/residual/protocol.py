@@ -12,15 +12,18 @@ The trunk owns one loop and knows no scheme:
 A scheme owns what is carried through depth (`state`), what each sublayer sees, and where the norms go. The state is a
 flat, immutable tuple of tensors, so that checkpointing, sharding, pipeline stages and cached decoding need to know
 nothing else about it.
+
+Where nobody looks at the state, a scheme may run the same loop through a `FusedPass`, which is free to postpone,
+join and share work between steps. It gives the same numbers up to rounding; tests hold one against the other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from torch import Tensor, nn
 
@@ -43,6 +46,28 @@ class Geometry:
         return self.num_sublayers // 2
 
 
+class Norm(Protocol):
+    """An RMSNorm as a scheme may use it: whole, or by its gain [d] and ε inside a fused operation."""
+
+    gain: nn.Parameter
+    epsilon: float
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class FusedPass(Protocol):
+    """One forward pass of a scheme's whole loop; sublayers are read and written in order, each once."""
+
+    def read(self, site: Site) -> Tensor:
+        """What the sublayer at `site` sees, already normalised, [B, T, d]."""
+
+    def write(self, site: Site, output: Tensor) -> None:
+        """Take the output [B, T, d] of the sublayer at `site`."""
+
+    def close(self, final_norm: Norm) -> Tensor:
+        """What the head sees, [B, T, d]; the pass is over."""
+
+
 @dataclass(frozen=True)
 class Site:
     """The place of one sublayer in depth. ordinal counts sublayers from 0 (the paper's l is ordinal + 1)."""
@@ -50,7 +75,7 @@ class Site:
     ordinal: int
     layer: int
     kind: SublayerKind
-    norm: nn.Module
+    norm: Norm
 
 
 class Role(Enum):
@@ -124,8 +149,13 @@ class Residual(nn.Module, ABC):
         """The state after the sublayer at `site` gave `output` [B, T, d]."""
 
     @abstractmethod
-    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+    def close(self, state: State, final_norm: Norm) -> Tensor:
         """What the head sees, [B, T, d], after the final norm."""
+
+    def fused_pass(self, embedding: Tensor) -> FusedPass | None:
+        """The loop from this embedding [B, T, d] in fused form, or None where the steps above have to be taken one by
+        one: no fused form for this scheme, device or dtype, or torch.compile is tracing."""
+        return None
 
     @abstractmethod
     def stream(self, state: State) -> Tensor:

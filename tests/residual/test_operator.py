@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from attnres_cli.errors import UserError
-from attnres_cli.residual.operator import backend_names, choose_backend, widen
+from attnres_cli.residual.backends import backend_names, load_backend
+from attnres_cli.residual.operator import widen
 
 EPSILON = 1e-12
 
@@ -38,8 +39,8 @@ def everything(op: Any, values: list[Tensor], query: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("shape", [(1, 1, 8), (2, 5, 7), (1, 3, 33)])
 def test_backends_agree_with_the_reference_in_float64(backend: str, n: int, shape: tuple[int, ...]) -> None:
     values, query = drawn(n, shape, torch.float64, query_size=3.0)
-    reference = everything(choose_backend("reference"), values, query)
-    for expected, found in zip(reference, everything(choose_backend(backend), values, query), strict=True):
+    reference = everything(load_backend("reference"), values, query)
+    for expected, found in zip(reference, everything(load_backend(backend), values, query), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10 * float(expected.abs().max() + 1e-30))
 
 
@@ -52,10 +53,10 @@ def test_rounding_grows_no_faster_than_the_query(backend: str, dtype: torch.dtyp
     |q| √d 2⁻²⁴, and the softmax passes that on as a relative change of the weights."""
     shape = (2, 5, 24)
     values, query = drawn(9, shape, dtype, query_size)
-    exact = choose_backend("reference")
+    exact = load_backend("reference")
     wide = [value.double() for value in values]
     expected = exact.mix(wide, [exact.inverse_rms(value, EPSILON) for value in wide], query.double())
-    op = choose_backend(backend)
+    op = load_backend(backend)
     found = op.mix(values, [op.inverse_rms(value, EPSILON) for value in values], query)
     assert found.dtype is torch.float32
     size = float(expected.abs().max())
@@ -65,7 +66,7 @@ def test_rounding_grows_no_faster_than_the_query(backend: str, dtype: torch.dtyp
 
 @pytest.mark.parametrize("backend", backend_names())
 def test_gradients_in_float64(backend: str) -> None:
-    op = choose_backend(backend)
+    op = load_backend(backend)
     values, query = drawn(4, (1, 2, 5), torch.float64)
     inputs = [tensor.requires_grad_() for tensor in [query, *values]]
 
@@ -77,7 +78,7 @@ def test_gradients_in_float64(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", backend_names())
 def test_non_contiguous_sources(backend: str) -> None:
-    op = choose_backend(backend)
+    op = load_backend(backend)
     values, query = drawn(3, (6, 4, 2), torch.float64)
     views = [value.transpose(0, 2) for value in values]
     query = torch.linspace(-1, 1, 6, dtype=torch.float64)
@@ -113,14 +114,14 @@ def test_the_torch_back_end_keeps_no_copy_of_its_sources() -> None:
     site)."""
     batch, length, width = shape = (2, 8, 512)
     for n in (8, 16):
-        kept = saved_elements(choose_backend("torch"), n, shape)
+        kept = saved_elements(load_backend("torch"), n, shape)
         sources, scalars = n * batch * length * width, 4 * n * n * batch * length
         assert sources <= kept <= sources + scalars + n * width
-    assert saved_elements(choose_backend("reference"), 8, shape) > 3 * 8 * batch * length * width
+    assert saved_elements(load_backend("reference"), 8, shape) > 3 * 8 * batch * length * width
 
 
 def test_autocast_does_not_round_the_logits() -> None:
-    op = choose_backend("torch")
+    op = load_backend("torch")
     values, query = drawn(5, (2, 3, 16), torch.float32, query_size=10.0)
     scales = [op.inverse_rms(value, EPSILON) for value in values]
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -130,5 +131,5 @@ def test_autocast_does_not_round_the_logits() -> None:
 
 def test_an_unknown_back_end_is_named_with_its_neighbour() -> None:
     with pytest.raises(UserError) as error:
-        choose_backend("tocrh")
+        load_backend("tocrh")
     assert error.value.faults[0].nearest == "torch"

@@ -14,6 +14,11 @@ import torch
 from torch import Tensor
 
 NAME = "torch"
+kernels = None
+
+
+def unusable(device: torch.device) -> str | None:
+    return None
 
 
 def inverse_rms(value: Tensor, epsilon: float) -> Tensor:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from torch import Tensor
 
-from attnres_cli.preset.schema import ResidualConfig
-from attnres_cli.residual.protocol import Cost, ParameterGroup, Residual, Site, State
+from attnres_cli.residual.backends import BackendConfig
+from attnres_cli.residual.protocol import Cost, Norm, ParameterGroup, Residual, Site, State
 
 
-class Config(ResidualConfig):
-    """[residual] scheme = "prenorm": no further keys."""
+class Config(BackendConfig):
+    """[residual] scheme = "prenorm"."""
 
     scheme: Literal["prenorm"] = "prenorm"
 
@@ -33,7 +32,7 @@ class Scheme(Residual):
     def write(self, state: State, site: Site, output: Tensor) -> State:
         return (state[0] + output,)
 
-    def close(self, state: State, final_norm: Callable[[Tensor], Tensor]) -> Tensor:
+    def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(state[0])
 
     def stream(self, state: State) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +65,7 @@ def _norm_inputs(model: LanguageModel, incoming: dict[int, Tensor]) -> Iterator[
 
         return hook
 
-    handles = [site.norm.register_forward_pre_hook(record(site.ordinal)) for site in model.sites()]
+    handles = [cast(nn.Module, site.norm).register_forward_pre_hook(record(site.ordinal)) for site in model.sites()]
     try:
         yield
     finally:
