@@ -31,6 +31,7 @@ def build_model(
         model = LanguageModel(config, build_residual(preset.residual, geometry), vocab_size).to(dtype)
     if torch.device(device).type != "meta":
         model.to_empty(device=device)
+    model.residual.prepare(torch.device(device))
     initialise(model, preset.train.seed)
     return model
 

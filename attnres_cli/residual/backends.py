@@ -44,6 +44,21 @@ def load_backend(name: str) -> DepthAttentionOp:
     )
 
 
+class Backend:
+    """The back end of one scheme: chosen once, when the device is known, and then plain attributes."""
+
+    op: DepthAttentionOp
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        self.op = load_backend("torch" if wanted == "auto" else wanted)
+
+    def prepare(self, device: torch.device) -> str:
+        choice = choose_backend(self.wanted, device.type)
+        self.op = choice.op
+        return f"residual path by {choice.op.NAME} ({choice.reason})"
+
+
 @cache
 def choose_backend(wanted: str, device_type: str) -> Choice:
     """The back end for `residual.backend = wanted` on this kind of device.

@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from attnres_cli.residual.backends import BackendConfig, choose_backend
-from attnres_cli.residual.operator import DepthAttentionOp, widen
+from attnres_cli.residual.backends import Backend, BackendConfig
+from attnres_cli.residual.operator import widen
 from attnres_cli.residual.protocol import Cost, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
 
 
@@ -50,8 +50,12 @@ class DepthAttention(Residual):
 
     def __init__(self, config: DepthAttentionConfig, geometry: Geometry) -> None:
         super().__init__(config, geometry)
+        self.backend = Backend(config.backend)
         self.sites = nn.ModuleList(DepthQuery(geometry.d_model, config.gain) for _ in range(geometry.num_sublayers))
         self.output = DepthQuery(geometry.d_model, config.gain)
+
+    def prepare(self, device: torch.device) -> str:
+        return self.backend.prepare(device)
 
     # ---- the five steps of the trunk
 
@@ -82,21 +86,18 @@ class DepthAttention(Residual):
         values, scales = state[0::2], state[1::2]
         names = self.source_names(ordinal)
         assert len(names) == len(values), (names, len(values))
-        return names, self._op(values[0]).weights(values, scales, self._query(ordinal).folded())
+        return names, self.backend.op.weights(values, scales, self._query(ordinal).folded())
 
     def _mixed(self, state: State, ordinal: int) -> Tensor:
         values, scales = state[0::2], state[1::2]
         if len(values) == 1:  # softmax over one source is 1: the first sublayer sees the embedding itself
             return values[0]
-        return self._op(values[0]).mix(values, scales, self._query(ordinal).folded())
+        return self.backend.op.mix(values, scales, self._query(ordinal).folded())
 
     def _born(self, value: Tensor) -> State:
         """A source and the 1/rms of its key, computed once for all its consumers."""
         value = widen(value)
-        return value, self._op(value).inverse_rms(value, self.geometry.norm_epsilon)
-
-    def _op(self, like: Tensor) -> DepthAttentionOp:
-        return choose_backend(self.config.backend, like.device.type).op
+        return value, self.backend.op.inverse_rms(value, self.geometry.norm_epsilon)
 
     def _query(self, ordinal: int) -> DepthQuery:
         query = self.output if ordinal == self.geometry.num_sublayers else self.sites[ordinal]

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol
 
+import torch
 from torch import Tensor, nn
 
 State = tuple[Tensor, ...]
@@ -131,6 +132,11 @@ class Residual(nn.Module, ABC):
         super().__init__()
         self.config = config
         self.geometry = geometry
+
+    def prepare(self, device: torch.device) -> str:
+        """Get ready to compute on `device`, before anything else is called: choose and, where needed, build what
+        computes. Returns one line about it for the banner, or nothing."""
+        return ""
 
     @abstractmethod
     def open(self, embedding: Tensor) -> State:
