@@ -14,9 +14,11 @@ PACKAGE = Path(__file__).parent.parent / "attnres_cli"
 RANK = {
     "errors": 0,
     "discovery": 1,
+    "notices": 1,
     "shipped": 1,
     "preset": 2,
     "runs": 2,
+    "native": 2,
     "residual": 3,
     "data": 4,
     "model": 4,
@@ -24,6 +26,7 @@ RANK = {
     "report": 6,
     "train": 6,
     "bench": 7,
+    "generate": 7,
     "sweep": 8,
     "cli": 9,
 }
@@ -91,7 +94,7 @@ def test_rooms_that_never_load_torch(room: str) -> None:
 
 
 def test_tables_know_nothing_of_the_terminal() -> None:
-    terminal = PACKAGE / "report" / "renderers" / "table.py"
+    terminal = PACKAGE / "report" / "renderers" / "_rich.py"
     files = [path for path in (PACKAGE / "report").rglob("*.py") if path != terminal]
     assert files
     assert not [place for path in files for place in uses(path, "rich")]

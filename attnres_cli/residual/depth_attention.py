@@ -15,8 +15,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attnres_cli.residual.backends import Backend, BackendConfig
+from attnres_cli.residual.fused import DepthPass, can_fuse
 from attnres_cli.residual.operator import widen
-from attnres_cli.residual.protocol import Cost, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
+from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
 
 
 class DepthAttentionConfig(BackendConfig):
@@ -65,18 +66,36 @@ class DepthAttention(Residual):
     def read(self, state: State, site: Site) -> tuple[Tensor, State]:
         return site.norm(self._mixed(state, site.ordinal)), state
 
-    @abstractmethod
-    def write(self, state: State, site: Site, output: Tensor) -> State: ...
+    def write(self, state: State, site: Site, output: Tensor) -> State:
+        if self.joins(site.ordinal):
+            return state[:-2] + self._born(state[-2] + output)
+        return state + self._born(output)
 
     def close(self, state: State, final_norm: Norm) -> Tensor:
         """The output site mixes all sources, then the model's final norm (§3.2)."""
         return final_norm(self._mixed(state, self.geometry.num_sublayers))
+
+    def fused_pass(self, embedding: Tensor) -> FusedPass | None:
+        kernels = self.backend.op.kernels
+        if not can_fuse(kernels, self.output.query):
+            return None
+        assert kernels is not None
+        sites = [self._query(ordinal) for ordinal in range(1, self.geometry.num_sublayers + 1)]
+        queries = torch.stack([site.query for site in sites])
+        if self.config.gain:
+            queries = queries * torch.stack([site.key_gain for site in sites if site.key_gain is not None])
+        joins = [self.joins(ordinal) for ordinal in range(self.geometry.num_sublayers)]
+        return DepthPass(kernels, embedding, queries, joins, self.geometry.norm_epsilon)
 
     def stream(self, state: State) -> Tensor:
         """The newest source: the running block sum (Block), the last sublayer's output (Full)."""
         return state[-2]
 
     # ---- mixing
+
+    @abstractmethod
+    def joins(self, ordinal: int) -> bool:
+        """Whether the output of sublayer `ordinal` is added to the newest source; else it becomes a source itself."""
 
     @abstractmethod
     def source_names(self, ordinal: int) -> tuple[str, ...]:

@@ -92,6 +92,10 @@ class Kernels(Protocol):
 
     # Whether `site` takes `ahead` and `look_ahead` exists.
     two_phase: bool
+    # Whether `source_backward` reads its consumers' rows once for all sources of a call.
+    groups_sources: bool
+    # Dtypes of gains and queries that it computes with; sources may be narrower.
+    dtypes: frozenset[torch.dtype]
 
     def site(
         self,
@@ -103,22 +107,29 @@ class Kernels(Protocol):
         gain: Tensor,
         epsilon: float,
         dtype: torch.dtype,
-        ahead: Ahead | None = None,
+        ahead: Ahead | None,
+        backward: bool,
     ) -> Site:
         """Mix the finished sources `values` (with their 1/rms `scales`) and the newest one, then normalise.
 
         The newest source is `newest`, or `newest + update` (wide) where an update is given. `ahead` (of one query)
-        stands for finished sources that are not in `values`. dtype: of the normed output. One source in all: the
-        mixture is the source itself.
+        stands for finished sources that are not in `values`. dtype: of the normed output. backward: whether kept,
+        inverse_rms, logits and log_total are wanted; else they may be empty.
         """
 
     def look_ahead(self, values: Sequence[Tensor], scales: Sequence[Tensor], queries: Tensor) -> Ahead:
         """Phase one for `queries` [G, d]."""
 
     def add_norm(
-        self, stream: Tensor, update: Tensor | None, gain: Tensor, epsilon: float, dtype: torch.dtype
+        self,
+        stream: Tensor,
+        update: Tensor | None,
+        gain: Tensor,
+        epsilon: float,
+        dtype: torch.dtype,
+        backward: bool,
     ) -> tuple[Tensor, Normed]:
-        """The plain residual's site: (stream + update, its norm)."""
+        """The plain residual's site: (stream + update, its norm); backward as in `site`."""
 
     def norm_backward(
         self, grad: Tensor, normed: Normed, gain: Tensor, epsilon: float, carry: Tensor | None
@@ -127,12 +138,18 @@ class Kernels(Protocol):
         the gain [d])."""
 
     def source_backward(
-        self, value: Tensor, scale: Tensor, consumers: Sequence[Consumer], carry: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """(gradient of a source [M, d], gradients of its consumers' queries [consumers, d]), all consumers done.
+        self,
+        values: Sequence[Tensor],
+        scales: Sequence[Tensor],
+        consumers: Sequence[Sequence[Consumer]],
+        carry: Tensor | None,
+    ) -> tuple[Sequence[Tensor], Tensor]:
+        """(gradients of S sources, S × [M, d], gradients of their n consumers' queries [n, d]).
 
-        With α = exp(logit - log_total), g = grad_mixed · v and a = α (g - grad_dot_mixed), the gradient of a logit:
-        dv = carry + Σ α grad_mixed + scale Σ a q - scale² / d (Σ a logit) v;  dq = Σ_tokens a scale v.
+        consumers: for each source, the same n sites with the logits of that source. carry is added to the first
+        source's gradient. With α = exp(logit - log_total), g = grad_mixed · v and a = α (g - grad_dot_mixed), the
+        gradient of a logit:
+        dv = carry + Σ α grad_mixed + scale Σ a q - scale² / d (Σ a logit) v;  dq = Σ_sources Σ_tokens a scale v.
         """
 
 

@@ -1,4 +1,7 @@
-"""Pure PyTorch that never stacks its sources: one dot product and one multiply-add per source.
+"""Pure PyTorch that never stacks its sources, in two forms.
+
+Here the unrolled functional form, for torch.compile, activation checkpointing and gradient probes: one dot product and
+one multiply-add per source. For eager training and inference, `kernels`: whole sites with their backward pass.
 
 Only the logits ([n, M], one number per token and source) are stacked. Autograd then keeps nothing of width d but the
 sources themselves, so that memory grows linearly with depth; beside them it keeps a few numbers per token, source
@@ -13,8 +16,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from attnres_cli.residual.torch_kernels import TorchKernels
+
 NAME = "torch"
-kernels = None
+kernels = TorchKernels()
 
 
 def unusable(device: torch.device) -> str | None:

@@ -11,12 +11,11 @@ from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from torch import Tensor
 
 from attnres_cli.errors import UserError
 from attnres_cli.preset.schema import Complaint
 from attnres_cli.residual.depth_attention import DepthAttention, DepthAttentionConfig
-from attnres_cli.residual.protocol import Geometry, Site, State
+from attnres_cli.residual.protocol import Geometry
 
 # The paper: N ≈ 8 recovers most of what Full gains.
 DEFAULT_NUM_BLOCKS = 8
@@ -84,10 +83,8 @@ class Scheme(DepthAttention):
         self.block_sizes = block_sizes(geometry.num_sublayers, config.num_blocks, config.block_sublayers)
         self._first_of_block = frozenset(accumulate((0, *self.block_sizes[:-1])))
 
-    def write(self, state: State, site: Site, output: Tensor) -> State:
-        if site.ordinal in self._first_of_block:
-            return state + self._born(output)
-        return state[:-2] + self._born(state[-2] + output)
+    def joins(self, ordinal: int) -> bool:
+        return ordinal not in self._first_of_block
 
     def source_names(self, ordinal: int) -> tuple[str, ...]:
         begun = sum(1 for first in self._first_of_block if first < ordinal)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor
-
 from attnres_cli.residual.depth_attention import DepthAttention, DepthAttentionConfig
-from attnres_cli.residual.protocol import Site, State
 
 
 class Config(DepthAttentionConfig):
@@ -21,8 +18,8 @@ class Scheme(DepthAttention):
 
     formula = "h_l = Σ_i softmax_i(w_l · RMSNorm(v_i)) v_i,  v_0 = embedding, v_i = f_i(h_i)"
 
-    def write(self, state: State, site: Site, output: Tensor) -> State:
-        return state + self._born(output)
+    def joins(self, ordinal: int) -> bool:
+        return False
 
     def source_names(self, ordinal: int) -> tuple[str, ...]:
         kinds = ("attention", "feed_forward")

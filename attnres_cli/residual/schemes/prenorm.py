@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-from attnres_cli.residual.backends import BackendConfig
-from attnres_cli.residual.protocol import Cost, Norm, ParameterGroup, Residual, Site, State
+from attnres_cli.residual.backends import Backend, BackendConfig
+from attnres_cli.residual.fused import AddNormPass, can_fuse
+from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Site, State
 
 
 class Config(BackendConfig):
@@ -23,6 +25,13 @@ class Scheme(Residual):
     citation = "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv 2002.04745"
     formula = "h ← h + f(Norm(h))"
 
+    def __init__(self, config: Config, geometry: Geometry) -> None:
+        super().__init__(config, geometry)
+        self.backend = Backend(config.backend)
+
+    def prepare(self, device: torch.device) -> str:
+        return self.backend.prepare(device)
+
     def open(self, embedding: Tensor) -> State:
         return (embedding,)
 
@@ -34,6 +43,13 @@ class Scheme(Residual):
 
     def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(state[0])
+
+    def fused_pass(self, embedding: Tensor) -> FusedPass | None:
+        kernels = self.backend.op.kernels
+        if not can_fuse(kernels, embedding):
+            return None
+        assert kernels is not None
+        return AddNormPass(kernels, embedding)
 
     def stream(self, state: State) -> Tensor:
         """The residual stream."""

@@ -1,0 +1,141 @@
+"""Builds the C++ operators on first use, with the user's own compiler, and keeps the library for next time.
+
+The library is cached under a name that holds everything it depends on: the sources, the compiler, its flags and the
+build of torch. Nothing is downloaded and no Python headers are needed: the operators register themselves with torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from attnres_cli.notices import notify
+
+SOURCES = Path(__file__).parent
+# A compiler named here must be GCC: only its OpenMP code runs on the thread pool that torch brings along.
+COMPILER_VARIABLE = "CXX"
+_CANDIDATES = ("g++", "c++")
+_BUILD_SECONDS = 600
+# What torch's own vectors need, by the capability that torch reports for this processor.
+_VECTORS = {
+    "AVX2": ("-mavx2", "-mfma", "-mf16c", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"),
+    "AVX512": (
+        "-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mfma", "-mf16c",
+        "-DCPU_CAPABILITY=AVX512", "-DCPU_CAPABILITY_AVX512",
+    ),
+}  # fmt: skip
+
+
+@cache
+def load() -> str | None:
+    """Make `torch.ops.attnres` computable on the CPU, building it if need be. None, or why it cannot be done."""
+    if platform.system() != "Linux":
+        return f"the C++ operators are built on Linux only, and this is {platform.system()}"
+    compiler = find_compiler()
+    if compiler is None:
+        return "no GCC (g++) was found"
+    path, version = compiler
+    library = cache_folder() / f"attnres-{_fingerprint(version)}.so"
+    if not library.exists():
+        notify(f"Building the C++ operators with {version} (once, about half a minute) …")
+        problem = _build(path, library)
+        if problem is not None:
+            return problem
+    try:
+        torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
+    except OSError as error:
+        return f"the built library does not load: {error}"
+    return None
+
+
+def cache_folder() -> Path:
+    """$ATTNRES_CACHE, else attnres below $XDG_CACHE_HOME, else ~/.cache/attnres; its folder for built operators."""
+    named = os.environ.get("ATTNRES_CACHE")
+    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnres"
+    return root / "native"
+
+
+def find_compiler() -> tuple[str, str] | None:
+    """Path and first version line of GCC, or None."""
+    named = os.environ.get(COMPILER_VARIABLE)
+    for name in (named,) if named else _CANDIDATES:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+        if told and "clang" not in told.lower():
+            return path, told.splitlines()[0]
+    return None
+
+
+def _flags() -> list[str]:
+    vectors = _VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
+    return ["-O3", "-std=c++20", "-fPIC", "-fopenmp", "-fno-math-errno", abi, *vectors]
+
+
+def _fingerprint(compiler_version: str) -> str:
+    digest = hashlib.sha256()
+    for path in _source_files():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in (compiler_version, *_flags(), torch.__version__, str(torch.version.git_version), platform.machine()):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _source_files() -> list[Path]:
+    return sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
+
+
+def _build(compiler: str, library: Path) -> str | None:
+    """Compile every file beside the others, link, and put the library in place at once; or why that failed."""
+    torch_folder = Path(torch.__file__).parent
+    includes = [f"-I{torch_folder / 'include'}", f"-I{torch_folder / 'include/torch/csrc/api/include'}"]
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            objects: list[str] = []
+            running: list[tuple[Path, subprocess.Popen[str]]] = []
+            for source in (path for path in _source_files() if path.suffix == ".cpp"):
+                objects.append(str(Path(folder) / f"{source.stem}.o"))
+                command = [compiler, "-c", *_flags(), *includes, str(source), "-o", objects[-1]]
+                running.append((source, subprocess.Popen(command, stderr=subprocess.PIPE, text=True)))
+            failures = [
+                f"{source.name} does not compile: {_first_error(process.communicate(timeout=_BUILD_SECONDS)[1])}"
+                for source, process in running
+                if process.wait(timeout=_BUILD_SECONDS) != 0
+            ]
+            if failures:
+                return failures[0]
+            # Without -fopenmp at this step: the OpenMP runtime in use is the one that libtorch_cpu brings along.
+            built = Path(folder) / library.name
+            link = [
+                compiler,
+                "-shared",
+                *objects,
+                "-o",
+                str(built),
+                f"-L{torch_folder / 'lib'}",
+                "-ltorch_cpu",
+                "-lc10",
+            ]
+            linked = subprocess.run(link, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
+            if linked.returncode != 0:
+                return f"the C++ operators do not link: {_first_error(linked.stderr)}"
+            built.replace(library)  # another process may have built the same: either file will do
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"the C++ operators could not be built: {error}"
+    return None
+
+
+def _first_error(stderr: str) -> str:
+    lines = stderr.strip().splitlines() or ["no message"]
+    return next((line for line in lines if "error" in line), lines[0])

@@ -1,0 +1,269 @@
+// Softmax attention over depth (arXiv 2603.15031, Eq. 2-4), whole sites at a time, both directions.
+//
+// A token's sources are rows of separate matrices; they are read where they lie. Forward: block sum, 1/rms, logits,
+// softmax, weighted sum and the PreNorm in one visit to each token. Backward: a source gathers its gradient from all its
+// consumers in one visit to each token, when the last of them is done.
+#include "norm.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <limits>
+#include <tuple>
+
+namespace attnres {
+namespace {
+
+using at::Tensor;
+using at::TensorList;
+using std::optional;
+
+template <class A>
+std::vector<const A*> pointers(TensorList tensors) {
+  std::vector<const A*> found;
+  for (const Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.is_contiguous(), "per-token numbers must be contiguous");
+    found.push_back(tensor.const_data_ptr<A>());
+  }
+  return found;
+}
+
+// Phase one of a site that was computed ahead: Σ exp(logit - peak) v, peak and Σ exp(logit - peak).
+template <class A>
+struct Ahead {
+  const A *mixed = nullptr, *peak = nullptr, *total = nullptr;
+};
+
+// out = factor v + carry; carry may be null.
+template <class A>
+inline void start_from(const A* v, A factor, const A* carry, int64_t d, A* out) {
+  const Vec<A> f(factor);
+  for_vectors<A>(
+      d,
+      [&](int64_t k) {
+        const auto x = Vec<A>::loadu(v + k) * f;
+        (carry != nullptr ? x + Vec<A>::loadu(carry + k) : x).store(out + k);
+      },
+      [&](int64_t k, int64_t count) {
+        const auto x = Vec<A>::loadu(v + k, count) * f;
+        (carry != nullptr ? x + Vec<A>::loadu(carry + k, count) : x).store(out + k, count);
+      });
+}
+
+// (value, scale, output, kept, ρ, logits, log_total). value is empty where the newest source is wide already and has no
+// update; kept as in add_norm; only value, scale and output are filled where no backward pass is wanted.
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
+    TensorList values, TensorList scales, const Tensor& newest, const optional<Tensor>& update, const Tensor& query,
+    const Tensor& gain, double epsilon, at::ScalarType dtype, const optional<Tensor>& ahead_mixed,
+    const optional<Tensor>& ahead_peak, const optional<Tensor>& ahead_total, bool backward) {
+  const int64_t tokens = newest.size(0), d = newest.size(1);
+  const int64_t finished = static_cast<int64_t>(values.size()), n = finished + 1;
+  const auto wide = gain.options();
+  Tensor value = at::empty({update.has_value() ? tokens : 0, d}, wide);
+  Tensor scale = at::empty({tokens}, wide);
+  Tensor output = at::empty({tokens, d}, wide.dtype(dtype));
+  Tensor rho = at::empty({backward ? tokens : 0}, wide);
+  Tensor logits = at::empty({backward ? tokens : 0, n}, wide);
+  Tensor log_total = at::empty({backward ? tokens : 0}, wide);
+  Tensor kept = at::empty({0}, wide);
+  AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::site", [&] {
+    using A = scalar_t;
+    const A *g = gain.const_data_ptr<A>(), *q = query.const_data_ptr<A>();
+    if (backward && !can_divide_by(g, d)) {
+      kept = at::empty({tokens, d}, wide);
+    }
+    A* keeps = kept.numel() > 0 ? kept.data_ptr<A>() : nullptr;
+    const auto sources = matrices(values);
+    const Matrix base(newest), to_add = update.has_value() ? Matrix(*update) : Matrix();
+    const Output out(output);
+    const auto known = pointers<A>(scales);
+    Ahead<A> ahead;
+    if (ahead_mixed.has_value()) {
+      ahead = {ahead_mixed->const_data_ptr<A>(), ahead_peak->const_data_ptr<A>(), ahead_total->const_data_ptr<A>()};
+    }
+    A *sums = update.has_value() ? value.data_ptr<A>() : nullptr, *r = scale.data_ptr<A>();
+    at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
+      std::vector<A> widened((n + 1) * d), mixed(d), normed(d), logit(n), weight(n);
+      std::vector<const A*> rows(n);
+      for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
+        for (int64_t i = 0; i < finished; ++i) {
+          rows[i] = sources[i].template row<A>(t, d, &widened[i * d]);
+        }
+        const A* a = base.row<A>(t, d, &widened[finished * d]);
+        A* own = const_cast<A*>(a);
+        const A* b = nullptr;
+        if (update.has_value()) {
+          b = to_add.row<A>(t, d, &widened[n * d]);
+          own = sums + t * d;
+        }
+        r[t] = inverse_rms(add_and_square(a, b, d, own), d, epsilon);
+        rows[finished] = own;
+
+        products(rows.data(), n, q, d, logit.data());
+        A peak = ahead.peak != nullptr ? ahead.peak[t] : -std::numeric_limits<A>::infinity();
+        for (int64_t i = 0; i < n; ++i) {
+          logit[i] *= i < finished ? known[i][t] : r[t];
+          peak = std::max(peak, logit[i]);
+        }
+        std::copy(logit.begin(), logit.end(), weight.begin());
+        exponentials(weight.data(), n, peak);
+        A total = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          total += weight[i];
+        }
+        A kept_share = 0;
+        if (ahead.mixed != nullptr) {
+          kept_share = std::exp(ahead.peak[t] - peak);
+          total += kept_share * ahead.total[t];
+        }
+        for (int64_t i = 0; i < n; ++i) {
+          weight[i] /= total;
+        }
+        if (ahead.mixed != nullptr) {
+          const A* from = ahead.mixed + t * d;
+          for (int64_t k = 0; k < d; ++k) {
+            mixed[k] = from[k] * (kept_share / total);
+          }
+        } else {
+          std::fill(mixed.begin(), mixed.end(), A(0));
+        }
+        add_weighted(rows.data(), weight.data(), n, d, mixed.data());
+
+        const A rho_t = inverse_rms(add_and_square<A>(mixed.data(), nullptr, d, mixed.data()), d, epsilon);
+        A* o = out.begin<A>(t, d, normed.data());
+        scale_by_gain(mixed.data(), rho_t, g, d, o);
+        out.finish(o, t, d);
+        if (backward) {
+          rho.data_ptr<A>()[t] = rho_t;
+          log_total.data_ptr<A>()[t] = peak + std::log(total);
+          std::copy(logit.begin(), logit.end(), logits.data_ptr<A>() + t * n);
+          if (keeps != nullptr) {
+            std::copy(mixed.begin(), mixed.end(), keeps + t * d);
+          }
+        }
+      }
+    });
+  });
+  return {value, scale, output, kept, rho, logits, log_total};
+}
+
+// Phase one for G queries: (Σ exp(logit - peak) v [G, M, d], peak [G, M], total [G, M], logits [G, M, n]).
+std::tuple<Tensor, Tensor, Tensor, Tensor> look_ahead(TensorList values, TensorList scales, const Tensor& queries) {
+  const int64_t n = static_cast<int64_t>(values.size()), group = queries.size(0), d = queries.size(1);
+  TORCH_CHECK(n > 0, "looking ahead needs a finished source");
+  const int64_t tokens = values[0].size(0);
+  const auto wide = queries.options();
+  Tensor mixed = at::empty({group, tokens, d}, wide), peak = at::empty({group, tokens}, wide);
+  Tensor total = at::empty({group, tokens}, wide), logits = at::empty({group, tokens, n}, wide);
+  AT_DISPATCH_FLOATING_TYPES(queries.scalar_type(), "attnres::look_ahead", [&] {
+    using A = scalar_t;
+    const auto sources = matrices(values);
+    const auto known = pointers<A>(scales);
+    const A* q = queries.const_data_ptr<A>();
+    at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
+      std::vector<A> widened(n * d), weight(n);
+      std::vector<const A*> rows(n);
+      for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
+        for (int64_t i = 0; i < n; ++i) {
+          rows[i] = sources[i].template row<A>(t, d, &widened[i * d]);
+        }
+        for (int64_t which = 0; which < group; ++which) {
+          products(rows.data(), n, q + which * d, d, weight.data());
+          A highest = -std::numeric_limits<A>::infinity(), sum = 0;
+          for (int64_t i = 0; i < n; ++i) {
+            weight[i] *= known[i][t];
+            highest = std::max(highest, weight[i]);
+          }
+          std::copy(weight.begin(), weight.end(), logits.data_ptr<A>() + (which * tokens + t) * n);
+          exponentials(weight.data(), n, highest);
+          for (int64_t i = 0; i < n; ++i) {
+            sum += weight[i];
+          }
+          A* out = mixed.data_ptr<A>() + (which * tokens + t) * d;
+          std::fill(out, out + d, A(0));
+          add_weighted(rows.data(), weight.data(), n, d, out);
+          peak.data_ptr<A>()[which * tokens + t] = highest;
+          total.data_ptr<A>()[which * tokens + t] = sum;
+        }
+      }
+    });
+  });
+  return {mixed, peak, total, logits};
+}
+
+// (gradients of S sources [S, M, d], gradients of their n consumers' queries [n, d]); formulas in residual/operator.py.
+// All sources have the same consumers, whose rows are read once for all of them. logits and columns: S × n, source by
+// source. carry is added to the first source's gradient.
+std::tuple<Tensor, Tensor> source_backward(
+    TensorList values, TensorList scales, TensorList grads, TensorList dots, TensorList queries, TensorList log_totals,
+    TensorList logits, at::IntArrayRef columns, const optional<Tensor>& carry) {
+  const int64_t group = static_cast<int64_t>(values.size()), n = static_cast<int64_t>(grads.size());
+  const int64_t tokens = values[0].size(0), d = values[0].size(1);
+  const auto wide = scales[0].options();
+  Tensor dvalues = at::empty({group, tokens, d}, wide), coefficients = at::empty({group, tokens, n}, wide);
+  AT_DISPATCH_FLOATING_TYPES(scales[0].scalar_type(), "attnres::source_backward", [&] {
+    using A = scalar_t;
+    const auto sources = matrices(values);
+    const Matrix carried = carry.has_value() ? Matrix(*carry) : Matrix();
+    const auto dh = pointers<A>(grads), s = pointers<A>(dots), q = pointers<A>(queries), lse = pointers<A>(log_totals),
+               logit = pointers<A>(logits), r = pointers<A>(scales);
+    std::vector<int64_t> stride(group * n);
+    for (int64_t j = 0; j < group * n; ++j) {
+      stride[j] = logits[j].size(1);
+    }
+    A *dv = dvalues.data_ptr<A>(), *c = coefficients.data_ptr<A>();
+    at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
+      std::vector<A> widened(2 * d), product(n), alpha(n), l(n);
+      std::vector<const A*> rows(n);
+      for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
+        for (int64_t j = 0; j < n; ++j) {
+          rows[j] = dh[j] + t * d;
+        }
+        for (int64_t which = 0; which < group; ++which) {
+          const A* v = sources[which].template row<A>(t, d, widened.data());
+          const A scale = r[which][t];
+          for (int64_t j = 0; j < n; ++j) {
+            const int64_t entry = which * n + j;
+            l[j] = logit[entry][t * stride[entry] + columns[entry]];
+            alpha[j] = l[j] - lse[j][t];
+          }
+          exponentials(alpha.data(), n, A(0));
+          products(rows.data(), n, v, d, product.data());
+          A through_scale = 0;
+          A* coefficient = c + (which * tokens + t) * n;
+          for (int64_t j = 0; j < n; ++j) {
+            const A a = alpha[j] * (product[j] - s[j][t]);
+            through_scale += a * l[j];
+            coefficient[j] = a * scale;
+          }
+          const bool carries = which == 0 && carry.has_value();
+          const A* more = carries ? carried.row<A>(t, d, widened.data() + d) : nullptr;
+          A* out = dv + (which * tokens + t) * d;
+          start_from(v, -through_scale * scale * scale / A(d), more, d, out);
+          add_weighted(rows.data(), alpha.data(), n, d, out);
+          add_weighted(q.data(), coefficient, n, d, out);
+        }
+      }
+    });
+  });
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  Tensor dqueries = at::mm(coefficients[0].t(), values[0].to(scales[0].scalar_type()));
+  for (int64_t which = 1; which < group; ++which) {
+    dqueries.addmm_(coefficients[which].t(), values[which].to(scales[0].scalar_type()));
+  }
+  return {dvalues, dqueries};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(attnres, CPU, m) {
+  m.impl("site", &site);
+  m.impl("look_ahead", &look_ahead);
+  m.impl("source_backward", &source_backward);
+}
+
+}  // namespace attnres

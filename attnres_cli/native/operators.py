@@ -1,0 +1,98 @@
+"""The C++ operators' signatures, and their shapes for tensors without data (meta device, torch.compile).
+
+Empty results stand for "the input serves" or "not wanted"; which, the C++ source says beside each operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_LIBRARY = torch.library.Library("attnres", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "add_norm(Tensor stream, Tensor? update, Tensor gain, float epsilon, ScalarType dtype, bool backward)"
+    " -> (Tensor, Tensor, Tensor, bool)"
+)
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "norm_backward(Tensor grad, Tensor kept, bool kept_is_output, Tensor inverse_rms, Tensor gain, float epsilon,"
+    " Tensor? carry) -> (Tensor, Tensor, Tensor)"
+)
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "site(Tensor[] values, Tensor[] scales, Tensor newest, Tensor? update, Tensor query, Tensor gain, float epsilon,"
+    " ScalarType dtype, Tensor? ahead_mixed, Tensor? ahead_peak, Tensor? ahead_total, bool backward)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_LIBRARY.define("look_ahead(Tensor[] values, Tensor[] scales, Tensor queries) -> (Tensor, Tensor, Tensor, Tensor)")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "source_backward(Tensor[] values, Tensor[] scales, Tensor[] grads, Tensor[] dots, Tensor[] queries,"
+    " Tensor[] log_totals, Tensor[] logits, int[] columns, Tensor? carry) -> (Tensor, Tensor)"
+)
+
+
+def _add_norm(
+    stream: Tensor, update: Tensor | None, gain: Tensor, epsilon: float, dtype: torch.dtype, backward: bool
+) -> tuple[Tensor, Tensor, Tensor, bool]:
+    tokens, width = stream.shape
+    fresh = update is not None or stream.dtype != gain.dtype
+    return (
+        gain.new_empty(tokens if fresh else 0, width),
+        gain.new_empty(tokens, width, dtype=dtype),
+        gain.new_empty(tokens if backward else 0),
+        backward,
+    )
+
+
+def _norm_backward(
+    grad: Tensor, kept: Tensor, kept_is_output: bool, inverse_rms: Tensor, gain: Tensor, epsilon: float,
+    carry: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    return gain.new_empty(grad.shape), gain.new_empty(grad.shape[0]), torch.empty_like(gain)
+
+
+def _site(
+    values: Sequence[Tensor], scales: Sequence[Tensor], newest: Tensor, update: Tensor | None, query: Tensor,
+    gain: Tensor, epsilon: float, dtype: torch.dtype, ahead_mixed: Tensor | None, ahead_peak: Tensor | None,
+    ahead_total: Tensor | None, backward: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    tokens, width = newest.shape
+    kept = tokens if backward else 0
+    return (
+        gain.new_empty(tokens if update is not None else 0, width),
+        gain.new_empty(tokens),
+        gain.new_empty(tokens, width, dtype=dtype),
+        gain.new_empty(0),
+        gain.new_empty(kept),
+        gain.new_empty(kept, len(values) + 1),
+        gain.new_empty(kept),
+    )
+
+
+def _look_ahead(values: Sequence[Tensor], scales: Sequence[Tensor], queries: Tensor) -> tuple[Tensor, ...]:
+    (group, width), tokens = queries.shape, values[0].shape[0]
+    return (
+        queries.new_empty(group, tokens, width),
+        queries.new_empty(group, tokens),
+        queries.new_empty(group, tokens),
+        queries.new_empty(group, tokens, len(values)),
+    )
+
+
+def _source_backward(
+    values: Sequence[Tensor], scales: Sequence[Tensor], grads: Sequence[Tensor], dots: Sequence[Tensor],
+    queries: Sequence[Tensor], log_totals: Sequence[Tensor], logits: Sequence[Tensor], columns: Sequence[int],
+    carry: Tensor | None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    (tokens, width), like = values[0].shape, scales[0]
+    return like.new_empty(len(values), tokens, width), like.new_empty(len(grads), width)
+
+
+for _name, _shapes in {
+    "add_norm": _add_norm,
+    "norm_backward": _norm_backward,
+    "site": _site,
+    "look_ahead": _look_ahead,
+    "source_backward": _source_backward,
+}.items():
+    _LIBRARY.impl(_name, _shapes, "Meta")  # type: ignore[no-untyped-call]
