@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
@@ -42,16 +43,10 @@ struct Ahead {
 template <class A>
 inline void start_from(const A* v, A factor, const A* carry, int64_t d, A* out) {
   const Vec<A> f(factor);
-  for_vectors<A>(
-      d,
-      [&](int64_t k) {
-        const auto x = Vec<A>::loadu(v + k) * f;
-        (carry != nullptr ? x + Vec<A>::loadu(carry + k) : x).store(out + k);
-      },
-      [&](int64_t k, int64_t count) {
-        const auto x = Vec<A>::loadu(v + k, count) * f;
-        (carry != nullptr ? x + Vec<A>::loadu(carry + k, count) : x).store(out + k, count);
-      });
+  for_channels<A>(d, [&](auto at) {
+    const auto x = at.load(v) * f;
+    at.store(carry != nullptr ? x + at.load(carry) : x, out);
+  });
 }
 
 // (value, scale, output, kept, ρ, logits, log_total). value is empty where the newest source is wide already and has no
@@ -103,7 +98,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
         r[t] = inverse_rms(add_and_square(a, b, d, own), d, epsilon);
         rows[finished] = own;
 
-        products(rows.data(), n, q, d, logit.data());
+        products(rows.data(), n, &q, 1, d, logit.data());
         A peak = ahead.peak != nullptr ? ahead.peak[t] : -std::numeric_limits<A>::infinity();
         for (int64_t i = 0; i < n; ++i) {
           logit[i] *= i < finished ? known[i][t] : r[t];
@@ -124,14 +119,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
           weight[i] /= total;
         }
         if (ahead.mixed != nullptr) {
-          const A* from = ahead.mixed + t * d;
-          for (int64_t k = 0; k < d; ++k) {
-            mixed[k] = from[k] * (kept_share / total);
-          }
+          start_from<A>(ahead.mixed + t * d, kept_share / total, nullptr, d, mixed.data());
         } else {
           std::fill(mixed.begin(), mixed.end(), A(0));
         }
-        add_weighted(rows.data(), weight.data(), n, d, mixed.data());
+        A* const mixture = mixed.data();
+        add_weighted(rows.data(), weight.data(), n, 1, d, &mixture);
 
         const A rho_t = inverse_rms(add_and_square<A>(mixed.data(), nullptr, d, mixed.data()), d, epsilon);
         A* o = out.begin<A>(t, d, normed.data());
@@ -164,36 +157,46 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> look_ahead(TensorList values, TensorL
     const auto sources = matrices(values);
     const auto known = pointers<A>(scales);
     const A* q = queries.const_data_ptr<A>();
+    A *mixtures = mixed.data_ptr<A>(), *peaks = peak.data_ptr<A>(), *totals = total.data_ptr<A>(),
+      *found = logits.data_ptr<A>();
     at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
-      std::vector<A> widened(n * d), weight(n);
-      std::vector<const A*> rows(n);
+      std::vector<A> widened(n * d), weight(group * n);
+      std::vector<const A*> rows(n), asked(group);
+      std::vector<A*> sums(group);
+      for (int64_t which = 0; which < group; ++which) {
+        asked[which] = q + which * d;
+      }
       for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
         for (int64_t i = 0; i < n; ++i) {
           rows[i] = sources[i].template row<A>(t, d, &widened[i * d]);
         }
+        products(rows.data(), n, asked.data(), group, d, weight.data());
         for (int64_t which = 0; which < group; ++which) {
-          products(rows.data(), n, q + which * d, d, weight.data());
+          A* own = &weight[which * n];
           A highest = -std::numeric_limits<A>::infinity(), sum = 0;
           for (int64_t i = 0; i < n; ++i) {
-            weight[i] *= known[i][t];
-            highest = std::max(highest, weight[i]);
+            own[i] *= known[i][t];
+            highest = std::max(highest, own[i]);
           }
-          std::copy(weight.begin(), weight.end(), logits.data_ptr<A>() + (which * tokens + t) * n);
-          exponentials(weight.data(), n, highest);
+          std::copy(own, own + n, found + (which * tokens + t) * n);
+          exponentials(own, n, highest);
           for (int64_t i = 0; i < n; ++i) {
-            sum += weight[i];
+            sum += own[i];
           }
-          A* out = mixed.data_ptr<A>() + (which * tokens + t) * d;
-          std::fill(out, out + d, A(0));
-          add_weighted(rows.data(), weight.data(), n, d, out);
-          peak.data_ptr<A>()[which * tokens + t] = highest;
-          total.data_ptr<A>()[which * tokens + t] = sum;
+          peaks[which * tokens + t] = highest;
+          totals[which * tokens + t] = sum;
+          sums[which] = mixtures + (which * tokens + t) * d;
+          std::fill(sums[which], sums[which] + d, A(0));
         }
+        add_weighted(rows.data(), weight.data(), n, group, d, sums.data());
       }
     });
   });
   return {mixed, peak, total, logits};
 }
+
+// From this many on, Σ a scale q is left to the library's matrix product.
+constexpr int64_t kManyQueries = 8;
 
 // (gradients of S sources [S, M, d], gradients of their n consumers' queries [n, d]); formulas in residual/operator.py.
 // All sources have the same consumers, whose rows are read once for all of them. logits and columns: S × n, source by
@@ -205,6 +208,7 @@ std::tuple<Tensor, Tensor> source_backward(
   const int64_t tokens = values[0].size(0), d = values[0].size(1);
   const auto wide = scales[0].options();
   Tensor dvalues = at::empty({group, tokens, d}, wide), coefficients = at::empty({group, tokens, n}, wide);
+  const bool by_matrix_product = n >= kManyQueries;
   AT_DISPATCH_FLOATING_TYPES(scales[0].scalar_type(), "attnres::source_backward", [&] {
     using A = scalar_t;
     const auto sources = matrices(values);
@@ -217,43 +221,51 @@ std::tuple<Tensor, Tensor> source_backward(
     }
     A *dv = dvalues.data_ptr<A>(), *c = coefficients.data_ptr<A>();
     at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
-      std::vector<A> widened(2 * d), product(n), alpha(n), l(n);
-      std::vector<const A*> rows(n);
+      std::vector<A> widened((group + 1) * d), product(group * n), alpha(group * n), l(n);
+      std::vector<const A*> rows(n), own(group);
+      std::vector<A*> out(group);
       for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
         for (int64_t j = 0; j < n; ++j) {
           rows[j] = dh[j] + t * d;
         }
         for (int64_t which = 0; which < group; ++which) {
-          const A* v = sources[which].template row<A>(t, d, widened.data());
+          own[which] = sources[which].template row<A>(t, d, &widened[which * d]);
+        }
+        products(rows.data(), n, own.data(), group, d, product.data());
+        for (int64_t which = 0; which < group; ++which) {
           const A scale = r[which][t];
+          A *share = &alpha[which * n], *coefficient = c + (which * tokens + t) * n;
           for (int64_t j = 0; j < n; ++j) {
             const int64_t entry = which * n + j;
             l[j] = logit[entry][t * stride[entry] + columns[entry]];
-            alpha[j] = l[j] - lse[j][t];
+            share[j] = l[j] - lse[j][t];
           }
-          exponentials(alpha.data(), n, A(0));
-          products(rows.data(), n, v, d, product.data());
+          exponentials(share, n, A(0));
           A through_scale = 0;
-          A* coefficient = c + (which * tokens + t) * n;
           for (int64_t j = 0; j < n; ++j) {
-            const A a = alpha[j] * (product[j] - s[j][t]);
+            const A a = share[j] * (product[which * n + j] - s[j][t]);
             through_scale += a * l[j];
             coefficient[j] = a * scale;
           }
           const bool carries = which == 0 && carry.has_value();
-          const A* more = carries ? carried.row<A>(t, d, widened.data() + d) : nullptr;
-          A* out = dv + (which * tokens + t) * d;
-          start_from(v, -through_scale * scale * scale / A(d), more, d, out);
-          add_weighted(rows.data(), alpha.data(), n, d, out);
-          add_weighted(q.data(), coefficient, n, d, out);
+          const A* more = carries ? carried.row<A>(t, d, &widened[group * d]) : nullptr;
+          out[which] = dv + (which * tokens + t) * d;
+          start_from(own[which], -through_scale * scale * scale / A(d), more, d, out[which]);
+          if (!by_matrix_product) {
+            add_weighted(q.data(), coefficient, n, 1, d, &out[which]);
+          }
         }
+        add_weighted(rows.data(), alpha.data(), n, group, d, out.data());
       }
     });
   });
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  Tensor dqueries = at::mm(coefficients[0].t(), values[0].to(scales[0].scalar_type()));
+  if (by_matrix_product) {
+    dvalues.view({group * tokens, d}).addmm_(coefficients.view({group * tokens, n}), at::stack(queries));
+  }
+  Tensor dqueries = at::mm(coefficients[0].t(), values[0].to(wide.dtype()));
   for (int64_t which = 1; which < group; ++which) {
-    dqueries.addmm_(coefficients[which].t(), values[which].to(scales[0].scalar_type()));
+    dqueries.addmm_(coefficients[which].t(), values[which].to(wide.dtype()));
   }
   return {dvalues, dqueries};
 }

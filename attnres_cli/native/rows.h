@@ -6,6 +6,9 @@
 #include <ATen/cpu/vec/vec.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
 #include <vector>
 
 namespace attnres {
@@ -110,90 +113,184 @@ inline void for_vectors(int64_t d, Full full, Rest rest) {
   }
 }
 
-// out[i] = rows[i] · x. Four rows at a time, so that x is loaded once for four products.
+// How a step of a loop over channels reads and writes: whole vectors, or the rest of a row.
 template <class A>
-inline void products(const A* const* rows, int64_t n, const A* x, int64_t d, A* out) {
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    const A *r0 = rows[i], *r1 = rows[i + 1], *r2 = rows[i + 2], *r3 = rows[i + 3];
-    Vec<A> s0(0), s1(0), s2(0), s3(0);
-    for_vectors<A>(
-        d,
-        [&](int64_t k) {
-          const auto y = Vec<A>::loadu(x + k);
-          __builtin_prefetch(r0 + d + k);
-          __builtin_prefetch(r1 + d + k);
-          __builtin_prefetch(r2 + d + k);
-          __builtin_prefetch(r3 + d + k);
-          s0 = at::vec::fmadd(Vec<A>::loadu(r0 + k), y, s0);
-          s1 = at::vec::fmadd(Vec<A>::loadu(r1 + k), y, s1);
-          s2 = at::vec::fmadd(Vec<A>::loadu(r2 + k), y, s2);
-          s3 = at::vec::fmadd(Vec<A>::loadu(r3 + k), y, s3);
-        },
-        [&](int64_t k, int64_t count) {
-          const auto y = Vec<A>::loadu(x + k, count);
-          s0 = at::vec::fmadd(Vec<A>::loadu(r0 + k, count), y, s0);
-          s1 = at::vec::fmadd(Vec<A>::loadu(r1 + k, count), y, s1);
-          s2 = at::vec::fmadd(Vec<A>::loadu(r2 + k, count), y, s2);
-          s3 = at::vec::fmadd(Vec<A>::loadu(r3 + k, count), y, s3);
-        });
-    out[i] = sum_of(s0);
-    out[i + 1] = sum_of(s1);
-    out[i + 2] = sum_of(s2);
-    out[i + 3] = sum_of(s3);
+struct Whole {
+  int64_t k;
+  Vec<A> load(const A* p) const {
+    return Vec<A>::loadu(p + k);
   }
-  for (; i < n; ++i) {
-    constexpr int64_t width = Vec<A>::size();
-    const A* r = rows[i];
-    Vec<A> s0(0), s1(0);
-    int64_t k = 0;
-    for (; k + 2 * width <= d; k += 2 * width) {
-      s0 = at::vec::fmadd(Vec<A>::loadu(r + k), Vec<A>::loadu(x + k), s0);
-      s1 = at::vec::fmadd(Vec<A>::loadu(r + k + width), Vec<A>::loadu(x + k + width), s1);
+  void store(const Vec<A>& v, A* p) const {
+    v.store(p + k);
+  }
+};
+
+template <class A>
+struct Rest {
+  int64_t k, count;
+  Vec<A> load(const A* p) const {
+    return Vec<A>::loadu(p + k, count);
+  }
+  void store(const Vec<A>& v, A* p) const {
+    v.store(p + k, count);
+  }
+};
+
+// step(at) for all d channels.
+template <class A, class Step>
+inline void for_channels(int64_t d, Step step) {
+  for_vectors<A>(
+      d, [&](int64_t k) { step(Whole<A>{k}); }, [&](int64_t k, int64_t count) { step(Rest<A>{k, count}); });
+}
+
+// The sum over d channels of what step(at, sum) adds to sum; four sums in turn, so that additions need not wait.
+template <class A, class Step>
+inline A sum_over_channels(int64_t d, Step step) {
+  constexpr int64_t width = Vec<A>::size();
+  Vec<A> s0(0), s1(0), s2(0), s3(0);
+  int64_t k = 0;
+  for (; k + 4 * width <= d; k += 4 * width) {
+    step(Whole<A>{k}, s0);
+    step(Whole<A>{k + width}, s1);
+    step(Whole<A>{k + 2 * width}, s2);
+    step(Whole<A>{k + 3 * width}, s3);
+  }
+  for (; k + width <= d; k += width) {
+    step(Whole<A>{k}, s0);
+  }
+  if (k < d) {
+    step(Rest<A>{k, d - k}, s1);
+  }
+  return sum_of((s0 + s1) + (s2 + s3));
+}
+
+// out[x * n + r] = rows[r] · xs[x] for R rows and X vectors, whose R X sums stay in registers.
+template <class A, int R, int X>
+inline void product_block(const A* const* rows, const A* const* xs, int64_t n, int64_t d, A* out) {
+  Vec<A> sums[X][R];
+  for (int x = 0; x < X; ++x) {
+    for (int r = 0; r < R; ++r) {
+      sums[x][r] = Vec<A>(0);
     }
-    for (; k < d; k += width) {
-      const int64_t count = std::min(width, d - k);
-      s0 = at::vec::fmadd(Vec<A>::loadu(r + k, count), Vec<A>::loadu(x + k, count), s0);
+  }
+  for_channels<A>(d, [&](auto at) {
+    Vec<A> row[R];
+    for (int r = 0; r < R; ++r) {
+      row[r] = at.load(rows[r]);
     }
-    out[i] = sum_of(s0 + s1);
+    for (int x = 0; x < X; ++x) {
+      const Vec<A> y = at.load(xs[x]);
+      for (int r = 0; r < R; ++r) {
+        sums[x][r] = at::vec::fmadd(row[r], y, sums[x][r]);
+      }
+    }
+  });
+  for (int x = 0; x < X; ++x) {
+    for (int r = 0; r < R; ++r) {
+      out[x * n + r] = sum_of(sums[x][r]);
+    }
   }
 }
 
-// sum[k] += Σ_i weights[i] rows[i][k]. Eight vectors of the sum stay in registers while all rows pass by.
 template <class A>
-inline void add_weighted(const A* const* rows, const A* weights, int64_t n, int64_t d, A* sum) {
-  constexpr int64_t width = Vec<A>::size();
-  constexpr int64_t wide = 8;
-  int64_t k = 0;
-  for (; k + wide * width <= d; k += wide * width) {
-    Vec<A> s[wide];
-    for (int64_t j = 0; j < wide; ++j) {
-      s[j] = Vec<A>::loadu(sum + k + j * width);
+inline A product(const A* a, const A* b, int64_t d) {
+  return sum_over_channels<A>(d, [&](auto at, Vec<A>& sum) { sum = at::vec::fmadd(at.load(a), at.load(b), sum); });
+}
+
+// out[x * n + i] = rows[i] · xs[x]: n rows, each loaded once, with m vectors that stay in the first-level cache.
+template <class A>
+inline void products(const A* const* rows, int64_t n, const A* const* xs, int64_t m, int64_t d, A* out) {
+  const auto with_rows = [&](auto count, int64_t i) {
+    constexpr int R = decltype(count)::value;
+    int64_t x = 0;
+    for (; x + 2 <= m; x += 2) {
+      product_block<A, R, 2>(rows + i, xs + x, n, d, out + x * n + i);
     }
-    for (int64_t i = 0; i < n; ++i) {
-      const Vec<A> w(weights[i]);
-      const A* r = rows[i] + k;
-      for (int64_t j = 0; j < wide; ++j) {
-        s[j] = at::vec::fmadd(w, Vec<A>::loadu(r + j * width), s[j]);
+    if (x < m) {
+      product_block<A, R, 1>(rows + i, xs + x, n, d, out + x * n + i);
+    }
+  };
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    with_rows(std::integral_constant<int, 4>(), i);
+  }
+  for (; i + 2 <= n; i += 2) {
+    with_rows(std::integral_constant<int, 2>(), i);
+  }
+  if (i < n) {
+    for (int64_t x = 0; x < m; ++x) {
+      out[x * n + i] = product(rows[i], xs[x], d);
+    }
+  }
+}
+
+// sums[x][k] += Σ_i weights[x * n + i] rows[i][k] for X sums and K vectors from k on, which stay in registers.
+template <class A, int X, int K>
+inline void weighted_block(
+    const A* const* rows, const A* weights, int64_t n, int64_t k, int64_t count, A* const* sums) {
+  constexpr int64_t width = Vec<A>::size();
+  const auto load = [&](const A* p, int j) {
+    return K > 1 || count == width ? Vec<A>::loadu(p + k + j * width) : Vec<A>::loadu(p + k, count);
+  };
+  Vec<A> s[X][K];
+  for (int x = 0; x < X; ++x) {
+    for (int j = 0; j < K; ++j) {
+      s[x][j] = load(sums[x], j);
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    Vec<A> row[K];
+    for (int j = 0; j < K; ++j) {
+      row[j] = load(rows[i], j);
+    }
+    for (int x = 0; x < X; ++x) {
+      const Vec<A> w(weights[x * n + i]);
+      for (int j = 0; j < K; ++j) {
+        s[x][j] = at::vec::fmadd(w, row[j], s[x][j]);
       }
     }
-    for (int64_t j = 0; j < wide; ++j) {
-      s[j].store(sum + k + j * width);
+  }
+  for (int x = 0; x < X; ++x) {
+    for (int j = 0; j < K; ++j) {
+      if (K > 1 || count == width) {
+        s[x][j].store(sums[x] + k + j * width);
+      } else {
+        s[x][j].store(sums[x] + k, count);
+      }
+    }
+  }
+}
+
+// sums[x][k] += Σ_i weights[x * n + i] rows[i][k] for m sums of d channels.
+template <class A>
+inline void add_weighted(const A* const* rows, const A* weights, int64_t n, int64_t m, int64_t d, A* const* sums) {
+  constexpr int64_t width = Vec<A>::size();
+  int64_t k = 0;
+  for (; k + 4 * width <= d; k += 4 * width) {
+    int64_t x = 0;
+    for (; x + 3 <= m; x += 3) {
+      weighted_block<A, 3, 4>(rows, weights + x * n, n, k, width, sums + x);
+    }
+    for (; x < m; ++x) {
+      weighted_block<A, 1, 4>(rows, weights + x * n, n, k, width, sums + x);
     }
   }
   for (; k < d; k += width) {
-    const int64_t count = std::min(width, d - k);
-    auto s = Vec<A>::loadu(sum + k, count);
-    for (int64_t i = 0; i < n; ++i) {
-      s = at::vec::fmadd(Vec<A>(weights[i]), Vec<A>::loadu(rows[i] + k, count), s);
+    for (int64_t x = 0; x < m; ++x) {
+      weighted_block<A, 1, 1>(rows, weights + x * n, n, k, std::min(width, d - k), sums + x);
     }
-    s.store(sum + k, count);
   }
 }
 
 // x[i] = exp(x[i] - shift)
 template <class A>
 inline void exponentials(A* x, int64_t n, A shift) {
+  if (n <= 2) {  // a vector that is mostly empty costs more
+    for (int64_t i = 0; i < n; ++i) {
+      x[i] = std::exp(x[i] - shift);
+    }
+    return;
+  }
   for_vectors<A>(
       n, [&](int64_t i) { (Vec<A>::loadu(x + i) - Vec<A>(shift)).exp().store(x + i); },
       [&](int64_t i, int64_t count) { (Vec<A>::loadu(x + i, count) - Vec<A>(shift)).exp().store(x + i, count); });
