@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 
 
@@ -61,8 +60,21 @@ class UserError(Exception):
         super().__init__("; ".join(fault.what for fault in self.faults))
 
 
+class Interrupted(KeyboardInterrupt):
+    """A signal asked a command to stop, and the command knows what was kept.
+
+    what: one or two sentences about that. hint: one line that says how to go on.
+    """
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        self.what, self.hint = what, hint
+        super().__init__(what)
+
+
 def nearest_name(name: str, valid: Iterable[str]) -> str | None:
     """The valid name a user most likely meant, or None when nothing is close."""
+    from difflib import get_close_matches  # needed when something is wrong, and slow to load for every command
+
     close = get_close_matches(name, list(valid), n=1, cutoff=0.55)
     return close[0] if close else None
 

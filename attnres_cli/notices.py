@@ -19,5 +19,5 @@ def notify(sentence: str) -> None:
 
 def send_notices_to(sink: Callable[[str], None]) -> None:
     """From now on notices go to `sink` instead of stderr."""
-    global _sink  # noqa: PLW0603
+    global _sink
     _sink = sink

@@ -131,7 +131,7 @@ def measure(preset: Preset, rounds: int) -> tuple[BenchResult, dict[str, int]]:
         synchronize=torch.cuda.synchronize if device.type == "cuda" else None,
         device=device.type,
     )
-    return result, {PLAIN: plain_parameters, OURS: ours.facts["parameters"]}
+    return result, {PLAIN: plain_parameters, OURS: sum(parameter.numel() for parameter in ours.model.parameters())}
 
 
 def main() -> int:

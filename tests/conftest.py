@@ -11,6 +11,9 @@ import pytest
 # Read when torch loads. Processes of pytest-xdist share the cores, and bit-exact tests need a fixed number of threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Built once per checkout, not once per session or process.
+os.environ.setdefault("ATTNRES_NATIVE_CACHE", str(Path(__file__).parent.parent / ".pytest_cache" / "native"))
+
 # A shell that starts the tests in the background has them ignore SIGINT, and so would every program that they start and
 # interrupt. With a handler here, children begin with the default again.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,8 @@ def _walk(
     with ledger:
         tokens = torch.empty(sequences, context_tokens, dtype=torch.int64, device="meta")
         targets = torch.empty_like(tokens)
-        with real_kernels(autocast_dtype=autocast_dtype):
+        autocast = nullcontext() if autocast_dtype is None else torch.autocast("cpu", dtype=autocast_dtype)
+        with autocast, real_kernels(autocast_dtype=autocast_dtype):
             loss = model.loss(tokens, targets)
         loss.backward()  # type: ignore[no-untyped-call]
     if not accumulating:

@@ -79,6 +79,7 @@ def plan_arm(preset: Preset, vocab_size: int, questions: Questions) -> dict[str,
         "memory_bytes_by_part": memory.parts(),
         "memory_bytes": memory.total_bytes,
         "kept_representations": depth.kept,
+        "num_blocks": len(sizes) if (sizes := getattr(model.residual, "block_sizes", None)) else None,
         "norm_epsilon": preset.model.norm_epsilon,
         "smallest_mean_square": _smallest_mean_square(preset, vocab_size, sum(parts.values())),
         "pipeline": _pipeline(model, depth, questions.pipeline) if questions.pipeline else None,
@@ -86,15 +87,21 @@ def plan_arm(preset: Preset, vocab_size: int, questions: Questions) -> dict[str,
     }
 
 
-def memory_accesses(preset: Preset, kept_representations: int) -> dict[str, Any]:
-    """Table 1 for the preset's depth and width. N: the arm's blocks, or the paper's 8 where it has none of its own."""
+def memory_accesses(preset: Preset, kept_representations: int, num_blocks: int | None = None) -> dict[str, Any]:
+    """Table 1 for the preset's depth and width. N: the arm's blocks, or the paper's 8 where it has none of its own.
+
+    num_blocks: what the scheme says of itself; without it as many as it keeps, unless it keeps every sublayer.
+    """
     sublayers = preset.model.num_sublayers
-    has_blocks = 1 <= kept_representations < sublayers
-    blocks = kept_representations if has_blocks else min(USUAL_NUM_BLOCKS, sublayers)
+    if num_blocks is None and 1 <= kept_representations < sublayers:
+        num_blocks = kept_representations
+    has_blocks = num_blocks is not None
+    blocks = num_blocks or min(USUAL_NUM_BLOCKS, sublayers)
     return {
         "sublayers": sublayers,
         "blocks": blocks,
         "blocks_are_the_arms": has_blocks,
+        "usual_blocks": USUAL_NUM_BLOCKS,
         "rows": [_access_row(row, preset.model.d_model) for row in access_table(sublayers, blocks)],
     }
 

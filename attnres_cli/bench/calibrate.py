@@ -93,7 +93,7 @@ def matrix_flops_per_second(preset: Preset, device: torch.device) -> float:
 
 def _obstacle(loads: Sequence[Load], device: torch.device) -> str | None:
     """Why real steps cannot be timed, or None."""
-    free = _free_bytes(device)
+    free = free_bytes(device)
     needed = sum(load.memory_bytes for load in loads)
     if free is not None and needed > 0.8 * free:
         together = f"the {len(loads)} arms together need " if len(loads) > 1 else "the step needs "
@@ -144,7 +144,8 @@ def _repeat(works: Sequence[Callable[[], object]], device: torch.device, seconds
     return rounds[1:]
 
 
-def _free_bytes(device: torch.device) -> int | None:
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that can be had on `device` without swapping, or None where the system does not say."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:  # what can be had without swapping: free memory and caches that give way

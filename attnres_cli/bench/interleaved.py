@@ -16,8 +16,15 @@ from math import comb
 from statistics import median, quantiles
 from typing import Any, Literal
 
+from attnres_cli.bench.other_work import OtherWork
+from attnres_cli.runs.environment import processor_name
+
 SCHEMA = "attnres.bench/1"
 WIDE_SPREAD = 0.10
+# Arms that a warning names.
+MOST_NAMED = 3
+# Other work that is worth a warning, in cores: well above an idle system's own.
+BUSY_CORES = 0.25
 Clock = Literal["wall", "cpu"]
 
 
@@ -55,7 +62,11 @@ def _coverage(n: int, rank: int) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a time depends on and a reader must know. load_average: the one-minute value before and after, or None."""
+    """What a time depends on and a reader must know.
+
+    load_average: the one-minute value before and after, or None. other_cores: how many cores all other processes kept
+    busy on average while the clock ran, or None where the system does not say.
+    """
 
     device: str = "cpu"
     threads: int = 1
@@ -63,14 +74,17 @@ class Setting:
     omp_wait_policy: str = "default"
     load_average_before: float | None = None
     load_average_after: float | None = None
+    other_cores: float | None = None
+    torch: str = ""
+    processor: str = ""
 
 
 @dataclass(frozen=True)
 class Arm:
     """Every sample of one arm, in the order of the rounds, and its memory where that was measured.
 
-    cpu_seconds: process CPU time (all threads). resident_bytes: weights and optimiser state. step_peak_bytes: the most
-    that one training step held on top of them, gradients included.
+    cpu_seconds: process CPU time (all threads). resident_bytes: what stays: weights, optimiser state, caches.
+    step_peak_bytes: the most that one call held on top of it, gradients included.
     """
 
     name: str
@@ -88,7 +102,7 @@ class Arm:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Peak memory of training this arm alone, or None where it was not measured."""
+        """Peak memory of this arm alone, or None where it was not measured."""
         if self.resident_bytes is None or self.step_peak_bytes is None:
             return None
         return self.resident_bytes + self.step_peak_bytes
@@ -104,12 +118,22 @@ class Arm:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Samples of all arms; everything else is derived from them. The first arm is the baseline of the ratios."""
+    """Samples of all arms; everything else is derived from them. The first arm is the baseline of the ratios.
+
+    calls: how many calls of the work one sample timed; the samples are of one call.
+    """
 
     arms: tuple[Arm, ...]
     warmup: int
     setting: Setting
     notes: tuple[str, ...] = ()
+    calls: int = 1
+
+    @property
+    def clock(self) -> Clock:
+        """The clock to judge by: process CPU time, which neighbours hardly touch; wall time where an asynchronous
+        device does the work."""
+        return "cpu" if self.setting.device == "cpu" else "wall"
 
     @property
     def pairs(self) -> int:
@@ -127,14 +151,20 @@ class BenchResult:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What makes these samples less trustworthy, one sentence each."""
-        found = [
-            f"{arm.name}: wall times spread by {arm.spread:.0%} of their median (interquartile range); "
-            "is there other work on the machine?"
-            for arm in self.arms
-            if arm.spread > WIDE_SPREAD
-        ]
+        found = []
+        wide = sorted((arm for arm in self.arms if arm.spread > WIDE_SPREAD), key=lambda arm: -arm.spread)
+        if wide:
+            named = ", ".join(f"{arm.name} {arm.spread:.0%}" for arm in wide[:MOST_NAMED])
+            more = f" and {len(wide) - MOST_NAMED} more" if len(wide) > MOST_NAMED else ""
+            found.append(
+                f"wall times spread by more than {WIDE_SPREAD:.0%} of their median (interquartile range): "
+                f"{named}{more}; is there other work on the machine?"
+            )
         if self.pairs < 6:
-            found.append(f"{self.pairs} rounds cannot give a 95 % interval; 6 can")
+            found.append(f"{self.pairs} round{'s' * (self.pairs > 1)} cannot give a 95 % interval; 6 can")
+        other = self.setting.other_cores
+        if other is not None and other > BUSY_CORES:
+            found.append(f"other processes kept {other:.1f} of {self.setting.cores} cores busy while the clock ran")
         if self.setting.device == "cpu" and self.setting.omp_wait_policy.upper() != "PASSIVE":
             found.append("OMP_WAIT_POLICY is not PASSIVE: waiting threads spin, which distorts times on shared cores")
         return tuple(found)
@@ -144,6 +174,8 @@ class BenchResult:
         return {
             "schema": SCHEMA,
             "warmup": self.warmup,
+            "calls": self.calls,
+            "clock": self.clock,
             "setting": asdict(self.setting),
             "notes": list(self.notes),
             "arms": [
@@ -186,7 +218,8 @@ class BenchResult:
             )
             for arm in values["arms"]
         )
-        return BenchResult(arms, values["warmup"], Setting(**values["setting"]), tuple(values["notes"]))
+        setting = Setting(**values["setting"])
+        return BenchResult(arms, values["warmup"], setting, tuple(values["notes"]), values.get("calls", 1))
 
 
 def interleave(
@@ -216,6 +249,7 @@ def interleave(
     gc.collect()
     collecting = gc.isenabled()
     gc.disable()
+    others = OtherWork()
     try:
         for done in range(pairs):
             for name, run in arms.items():
@@ -233,11 +267,11 @@ def interleave(
     return BenchResult(
         arms=tuple(Arm(name, tuple(wall[name]), tuple(cpu[name])) for name in arms),
         warmup=warmup,
-        setting=current_setting(device, load_before=load_before),
+        setting=current_setting(device, load_before=load_before, other_cores=others.cores()),
     )
 
 
-def current_setting(device: str, *, load_before: float | None) -> Setting:
+def current_setting(device: str, *, load_before: float | None = None, other_cores: float | None = None) -> Setting:
     """The setting of this process now."""
     import torch
 
@@ -248,6 +282,9 @@ def current_setting(device: str, *, load_before: float | None) -> Setting:
         omp_wait_policy=os.environ.get("OMP_WAIT_POLICY", "default"),
         load_average_before=load_before,
         load_average_after=load_average(),
+        other_cores=other_cores,
+        torch=torch.__version__,
+        processor=processor_name(),
     )
 
 

@@ -136,7 +136,7 @@ def _trained_step_seconds(run: RunDirectory) -> float | None:
 
 def _measure(arms: Mapping[str, _Arm], rounds: int, *, device: str) -> dict[str, Any]:
     """Time the arms on the device that the baseline was trained on: "auto" might mean another one here."""
-    from attnres_cli.bench.arms import bench_presets
+    from attnres_cli.bench.presets import bench_presets
     from attnres_cli.preset.reading import load_preset
 
     presets = {name: load_preset(arm.run.resolved_toml).replace({"train.device": device}) for name, arm in arms.items()}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -17,12 +16,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from attnres_cli.cli import quick_values
-from attnres_cli.cli.completion import for_named_shell
-from attnres_cli.cli.console import show_error
-from attnres_cli.errors import ExitCode, UserError, is_out_of_memory, nearest_name
-
-quick_values.install()
+from attnres_cli.cli.completion import for_named_shell, whole_words_in_bash
+from attnres_cli.cli.endings import code_of, flush_or_leave, report_error, report_interruption
+from attnres_cli.cli.help_pages import in_plain_words
+from attnres_cli.cli.quick_values import read_quickly
+from attnres_cli.errors import ExitCode, UserError, nearest_name
 
 # command → (module with a typer `app`, one-line summary, section of the help page). The order is the help page's.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -33,8 +31,10 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "doctor": ("doctor", "Check this machine: versions, device, threads, caches, a self-test.", "First steps"),
     "presets": ("presets", "List, show, copy, check and compare presets.", "Before a run"),
     "plan": ("plan", "Parameters, FLOPs, memory and time of a preset; trains nothing.", "Before a run"),
+    "bench": ("bench", "Time and memory of the residual schemes here, side by side.", "Before a run"),
     "data": ("data", "Prepare and inspect corpora; train a tokenizer.", "Before a run"),
     "runs": ("runs", "List, show and remove runs.", "After a run"),
+    "generate": ("generate", "Continue a text with a trained run.", "After a run"),
 }
 
 # Set by a shell while it asks for completions; its name follows from the program's.
@@ -42,6 +42,10 @@ COMPLETION_VARIABLE = "_ATTNRES_COMPLETE"
 
 # What a shell reports of a program whose reader went away (128 + SIGPIPE), as in `attnres runs ls | head -1`.
 PIPE_CLOSED = 141
+
+
+class Stopped(BaseException):
+    """Carries a KeyboardInterrupt, its cause, out of the parser."""
 
 
 class LazyGroup(TyperGroup):
@@ -61,6 +65,13 @@ class LazyGroup(TyperGroup):
         for section in dict.fromkeys(section for _, _, section in COMMANDS.values()):
             with formatter.section(section):
                 formatter.write_dl([(name, text) for name, (_, text, its) in COMMANDS.items() if its == section])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Raises Stopped for a KeyboardInterrupt, of which the parser would make a mute exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as ending:
+            raise Stopped from ending
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that `args` begins with, imported, as (name, command, remaining arguments)."""
@@ -88,24 +99,14 @@ def load_command(name: str) -> Any:
     command.help = command.help or summary
     # Typer offers to install completion on every app it is given; the root's offer is enough.
     command.params = [each for each in command.params if each.name not in ("install_completion", "show_completion")]
-    return _plain_help(command)
+    return _prepared(command)
 
 
-def _plain_help(command: Any) -> Any:
-    """`command` (and its subcommands) with help pages in plain text: boxes and colours cost twice the start-up time.
-
-    Subcommands are listed with their whole first sentence, where click would cut it to fit one line.
-    """
-    command.rich_markup_mode = None
-    for subcommand in getattr(command, "commands", {}).values():
-        subcommand.short_help = subcommand.short_help or _first_sentence(subcommand.help or "")
-        _plain_help(subcommand)
+def _prepared(command: Any) -> Any:
+    """`command` with plain help pages, and with values read the quick way."""
+    in_plain_words(command)
+    read_quickly(command)
     return command
-
-
-def _first_sentence(text: str) -> str:
-    paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    return re.split(r"(?<=[.!?;]) ", paragraph, maxsplit=1)[0].rstrip(".;")
 
 
 app = typer.Typer(
@@ -144,7 +145,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show "Δ" shows "?" and does not end the program
             stream.reconfigure(errors="replace")
     code = run(sys.argv[1:])
-    sys.exit(_flush_or_leave(code))
+    sys.exit(flush_or_leave(code, PIPE_CLOSED))
 
 
 def run(argv: Sequence[str]) -> int:
@@ -157,30 +158,22 @@ def run(argv: Sequence[str]) -> int:
     try:
         if for_named_shell(words, COMPLETION_VARIABLE):
             return ExitCode.DONE
-        program = _plain_help(get_command(app))
-        result = program.main(args=words or ["--help"], prog_name="attnres", standalone_mode=False)
+        program = _prepared(get_command(app))
+        with whole_words_in_bash(COMPLETION_VARIABLE):
+            result = program.main(args=words or ["--help"], prog_name="attnres", standalone_mode=False)
         if not words:  # nothing was asked for; a script whose variable is empty should notice
             return ExitCode.USAGE
         return int(result) if isinstance(result, int) and not isinstance(result, bool) else ExitCode.DONE
     except SystemExit as ending:  # completion, and a reader that went away in the middle of a table
         if isinstance(ending.__context__, BrokenPipeError):
             return PIPE_CLOSED
-        return _code_of(ending)
+        return code_of(ending)
     except BrokenPipeError:
         return PIPE_CLOSED
-    except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("Interrupted.\n")
-        return ExitCode.INTERRUPTED
+    except (KeyboardInterrupt, Stopped, typer.Abort) as ending:
+        return report_interruption(ending, words)
     except Exception as error:
-        return _report(error, words, debug)
-
-
-def _code_of(ending: SystemExit) -> int:
-    """What Python itself would return for it: 0 for none, 1 with a message."""
-    if ending.code is None or isinstance(ending.code, int):
-        return ending.code or ExitCode.DONE
-    sys.stderr.write(f"{ending.code}\n")
-    return ExitCode.UNEXPECTED
+        return report_error(error, words, debug=debug, completing=COMPLETION_VARIABLE in os.environ)
 
 
 def _take_debug(argv: Sequence[str]) -> tuple[list[str], bool]:
@@ -189,55 +182,3 @@ def _take_debug(argv: Sequence[str]) -> tuple[list[str], bool]:
     end = words.index("--") if "--" in words else len(words)
     kept = [word for word in words[:end] if word != "--debug"]
     return kept + words[end:], len(kept) != end
-
-
-def _report(error: Exception, words: Sequence[str], debug: bool) -> int:
-    """Show `error` on stderr and return the exit code that it stands for."""
-    from attnres_cli.cli.usage import ParserError, explain_usage, is_help_request
-
-    if COMPLETION_VARIABLE in os.environ and not debug:  # the shell would print the message into the user's line
-        return ExitCode.UNEXPECTED
-    if is_help_request(error):  # `attnres presets` alone
-        typer.echo(str(error))
-        return ExitCode.USAGE
-    if debug:
-        import traceback
-
-        traceback.print_exception(error)
-    if isinstance(error, ParserError):
-        error = explain_usage(error, words)
-    elif is_out_of_memory(error):
-        error = _explain_out_of_memory(error)
-    elif not isinstance(error, UserError):
-        error = _explain_unexpected(error)
-    show_error(error)
-    return error.exit_code
-
-
-def _explain_out_of_memory(error: Exception) -> UserError:
-    amount = re.search(r"[Tt]ried to allocate ([\d.]+ \w+)", str(error))
-    return UserError(
-        f"Out of memory: {amount.group(1)} could not be allocated." if amount else "Out of memory.",
-        expected="a smaller model, context or micro-batch; `attnres plan` estimates the peak",
-        hint="--set train.micro_batch_sequences=1",
-        exit_code=ExitCode.OUT_OF_MEMORY,
-    )
-
-
-def _explain_unexpected(error: Exception) -> UserError:
-    return UserError(
-        f"Unexpected {type(error).__name__}: {error}",
-        where="a fault of attnres, not of your input",
-        hint="the same command with --debug, which shows the traceback",
-        exit_code=ExitCode.UNEXPECTED,
-    )
-
-
-def _flush_or_leave(code: int) -> int:
-    """Write out what is buffered; when nobody reads it any more, end without a word and without a second attempt."""
-    try:
-        sys.stdout.flush()
-        return int(code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED

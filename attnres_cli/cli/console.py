@@ -93,6 +93,13 @@ def show_error(error: UserError) -> None:
         sys.stderr.flush()
 
 
+def show_error_as_json(faults: Sequence[Fault], exit_code: int) -> None:
+    """Write the faults to stderr as one JSON object on one line, the last line of a command that was asked for JSON."""
+    document = {"schema": "attnres.error/1", "exit_code": int(exit_code), "errors": list(faults)}
+    sys.stderr.write(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stderr.flush()
+
+
 def _details(fault: Fault) -> list[tuple[str, str]]:
     pairs = [("where", fault.where), ("expected", fault.expected), ("nearest", fault.nearest), ("try", fault.hint)]
     return [(label, text) for label, text in pairs if text]

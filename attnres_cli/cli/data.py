@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnres_cli.cli.options import JsonOption, OverlayOption, PresetArgument, SetOption, complete_preset
+from attnres_cli.cli.preparing import saying_what_is_kept
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _load(ref: str, overlays: list[str] | None, sets: list[str] | None) -> Prese
 def _prepare(preset: Preset) -> Dataset:
     from attnres_cli.data.prepare import prepare
 
-    with _shown_progress() as progress:
+    with saying_what_is_kept(), _shown_progress() as progress:
         return prepare(preset, progress=progress)
 
 

@@ -54,9 +54,10 @@ def demo(
 
 
 def _load(ref: str, scheme: str, seed: int, overlays: list[str] | None, sets: list[str] | None) -> Preset:
-    from attnres_cli.cli.train import load_for_training
+    from attnres_cli.cli.train import everyday_options, load_for_training
 
-    return load_for_training(ref, overlays=overlays or (), residual=scheme, sets=[*(sets or ()), f"train.seed={seed}"])
+    given = everyday_options(seed, None)
+    return load_for_training(ref, overlays=overlays or (), residual=scheme, sets=sets or (), given=given)
 
 
 def _command(ref: str, scheme: str, seed: int, overlays: list[str] | None, sets: list[str] | None) -> str:

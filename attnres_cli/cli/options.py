@@ -40,6 +40,23 @@ def complete_residual(incomplete: str) -> list[str]:
     return _starting_with(incomplete, names("residual.schemes"))
 
 
+def complete_set(incomplete: str) -> list[str]:
+    """`section.key=`, and after the equals sign the values to choose from; both at once where only one key is left."""
+    from attnres_cli.preset.keys import keys_and_choices
+
+    choices = keys_and_choices()
+    name, equals, _ = incomplete.partition("=")
+    keys = [name] if equals else _starting_with(name, choices)
+    if len(keys) > 1 or not choices.get(keys[0] if keys else "", ()):
+        return [] if equals else [f"{key}=" for key in keys]
+    return [value for choice in choices[keys[0]] if (value := f"{keys[0]}={choice}").startswith(incomplete)]
+
+
+def complete_device(incomplete: str) -> list[str]:
+    """Kinds of devices that start with `incomplete`; whether there is one is found out later."""
+    return _starting_with(incomplete, ("auto", "cpu", "cuda"))
+
+
 def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of runs (`name` or `group/name`) in the runs folder of the line being typed."""
     root = Path(ctx.params.get("runs_dir") or os.environ.get("ATTNRES_RUNS") or DEFAULT_RUNS_DIR)
@@ -87,18 +104,23 @@ SetOption = Annotated[
         "--set",
         metavar="SECTION.KEY=VALUE",
         help="Override one key (a TOML value); repeatable, applied last.",
+        autocompletion=complete_set,
     ),
 ]
 RunArgument = Annotated[
     str,
     typer.Argument(
-        metavar="RUN", help="Name of a run, a prefix that only it has, or its path.", autocompletion=complete_run
+        metavar="RUN",
+        help="Name of a run, a beginning or end that only it has, or its path.",
+        autocompletion=complete_run,
     ),
 ]
 RunsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="RUN", help="Names of runs, prefixes that only one has, or paths.", autocompletion=complete_run
+        metavar="RUN",
+        help="Names of runs, beginnings or ends that only one has, or paths.",
+        autocompletion=complete_run,
     ),
 ]
 RunsRootOption = Annotated[

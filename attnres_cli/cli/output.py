@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +72,7 @@ def print_document(document: Document, format_name: str) -> None:
     """
     from attnres_cli.report.document import render
 
-    width, colour = _terminal()
+    width, colour = terminal()
     text = render(document, format_name, width_columns=width, colour=colour)
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
@@ -91,11 +93,14 @@ def write_document(document: Document, format_name: str, path: Path) -> None:
     typer.echo(f"wrote {path}", err=True)
 
 
-def _terminal() -> tuple[int | None, bool]:
+def terminal() -> tuple[int | None, bool]:
     """(width in columns, whether colour is wanted) of stdout; (None, False) off a terminal."""
     from attnres_cli.cli.console import is_interactive, stdout
 
     if not is_interactive(sys.stdout):
         return None, False
-    console = stdout()
-    return console.width, console.color_system is not None and not console.no_color
+    if os.name == "nt":  # Rich knows which of its terminals can show what
+        console = stdout()
+        return console.width, console.color_system is not None and not console.no_color
+    can_colour = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    return shutil.get_terminal_size().columns, can_colour and not os.environ.get("NO_COLOR")

@@ -89,6 +89,7 @@ def _payload(arms: list[Preset], questions: Any, prepare_command: str, *, calibr
         values["time"] = time
     model = first.model
     kept = next((values["kept_representations"] for values in planned if values["kept_representations"]), 0)
+    blocks = next((values["num_blocks"] for values in planned if values["num_blocks"]), None)
     return {
         "preset": first.name,
         "model": {
@@ -105,7 +106,7 @@ def _payload(arms: list[Preset], questions: Any, prepare_command: str, *, calibr
         },
         "data": _data_facts(first, prepare_command),
         "schedule": schedule_facts(first),
-        "memory_accesses": memory_accesses(first, kept),
+        "memory_accesses": memory_accesses(first, kept, blocks),
         "arms": planned,
     }
 

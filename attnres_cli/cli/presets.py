@@ -127,17 +127,19 @@ def copy(
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...", help="Files or names of presets and overlays.", autocompletion=complete_either
-        ),
+        typer.Argument(metavar="FILE", help="Files or names of presets and overlays.", autocompletion=complete_either),
     ],
     json: JsonOption = False,
 ) -> None:
-    """Check presets and overlays; every error of every file at once, each with its line."""
+    """Check presets and overlays; every error of every file at once, each with its line.
+
+    Corpus files, packages and tokenizer files are looked for; nothing is prepared or downloaded.
+    """
+    from attnres_cli.data.inputs import missing_inputs
     from attnres_cli.errors import ExitCode, UserError
     from attnres_cli.preset.reading import check_file
 
-    checked = [check_file(file) for file in files]
+    checked = [check_file(file, inputs=missing_inputs) for file in files]
     faults = [fault for each in checked for fault in each.faults]
     if json:
         from attnres_cli.cli.console import print_json

@@ -14,7 +14,11 @@ app = typer.Typer(no_args_is_help=True, help="List, show and remove runs.")
 
 @app.command("ls")
 def list_them(json: JsonOption = False, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR) -> None:
-    """List the runs, the newest last: status, progress, last validation loss, age, name."""
+    """List the runs, the newest last: status, progress, last validation loss, age, scheme, preset, seed, name.
+
+    On a narrow terminal names that the program chose are shown by their last four digits, which every command takes.
+    """
+    from attnres_cli.cli.output import terminal
     from attnres_cli.report.document import Document
     from attnres_cli.report.tables.runs import build
     from attnres_cli.runs.lookup import list_runs
@@ -23,7 +27,8 @@ def list_them(json: JsonOption = False, runs_dir: RunsRootOption = DEFAULT_RUNS_
     if not runs and not json:
         typer.echo(f"There are no runs in {runs_dir}. `attnres train cpu-tiny` makes one.", err=True)
         return
-    _print(Document("runs", (build(runs, runs_dir),), {"runs_dir": str(runs_dir)}), json)
+    table = build(runs, runs_dir, width_columns=None if json else terminal()[0])
+    _print(Document("runs", (table,), {"runs_dir": str(runs_dir)}), json)
 
 
 @app.command("show")

@@ -22,6 +22,7 @@ from attnres_cli.cli.options import (
     complete_preset,
     complete_residual,
 )
+from attnres_cli.cli.preparing import saying_what_is_kept
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def depth_width(
     the same non-embedding parameters (or FLOPs) and the same training tokens. Ctrl-C stops with checkpoints; the same
     command, or `attnres sweep resume`, goes on. Nothing finished is trained again.
     """
-    from attnres_cli.cli.output import print_document
+    from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.report.sweep_documents import plan_document
     from attnres_cli.sweep.axes import parse_ratios
     from attnres_cli.sweep.preparation import planned
@@ -156,7 +157,8 @@ def depth_width(
         typer.echo("timing training steps of the deepest, a middle and the shallowest cell …", err=True)
     sweep, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]))
     if dry_run:
-        print_document(plan_document(sweep.to_dict()), "json" if json else "table")
+        width = None if json else terminal()[0]
+        print_document(plan_document(sweep.to_dict(), width), "json" if json else "table")
         return
     _announce(sweep, len(slots))
     _run(found.directory, sweep, slots, json)
@@ -189,14 +191,15 @@ def show(
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
 ) -> None:
     """Print a sweep again, finished or not."""
-    from attnres_cli.cli.output import check_writable, chosen_format, print_document, write_document
+    from attnres_cli.cli.output import check_writable, chosen_format, print_document, terminal, write_document
     from attnres_cli.report.sweep_documents import sweep_document
     from attnres_cli.sweep.results import find_sweep
 
     chosen = chosen_format(format_name, output, json)
     if output is not None:
         check_writable(output)
-    document = sweep_document(find_sweep(name, runs_dir).document())
+    width = terminal()[0] if chosen == "table" and output is None else None
+    document = sweep_document(find_sweep(name, runs_dir).document(), width)
     if output is None:
         print_document(document, chosen)
     else:
@@ -247,7 +250,7 @@ def _announce(sweep: Sweep, parallel: int) -> None:
         return
     console = stderr()
     width = console.width if is_interactive(sys.stderr) else None
-    typer.echo(render(plan_document(sweep.to_dict()), "table", width_columns=width), err=True)
+    typer.echo(render(plan_document(sweep.to_dict(), width), "table", width_columns=width), err=True)
     side = "" if parallel == 1 else f", {parallel} side by side"
     typer.echo(f"sweep {sweep.name}: {left} of {len(sweep.runs)} runs to train{side}", err=True)
 
@@ -260,7 +263,7 @@ def _left(sweep: Sweep) -> int:
 
 def _run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool) -> None:
     """Train what is left, print the sweep, and leave with the exit code that says how it went."""
-    from attnres_cli.cli.output import print_document
+    from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.cli.sweep_display import display
     from attnres_cli.data.prepare import prepare
     from attnres_cli.report.sweep_documents import sweep_document
@@ -270,12 +273,14 @@ def _run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output
 
     if _left(sweep):
         typer.echo("preparing the data …", err=True)
-        prepare(run_preset(sweep, sweep.runs[0]))  # once, before many processes would do it at the same time
+        with saying_what_is_kept():  # once, before many processes would do it at the same time
+            prepare(run_preset(sweep, sweep.runs[0]))
     if not directory.exists:
         create_sweep_directory(directory)
     with display(directory, sweep) as listener:
         run_sweep(directory, sweep, slots=slots, listener=listener)
-    print_document(sweep_document(directory.document()), "json" if json_output else "table")
+    width = None if json_output else terminal()[0]
+    print_document(sweep_document(directory.document(), width), "json" if json_output else "table")
     _leave(directory, sweep)
 
 

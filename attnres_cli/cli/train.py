@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,12 +15,14 @@ from attnres_cli.cli.options import (
     ResidualOption,
     RunsRootOption,
     SetOption,
+    complete_device,
     complete_preset,
     complete_run,
 )
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
+    from attnres_cli.preset.options import Given
     from attnres_cli.preset.reading import Preset
     from attnres_cli.runs.directory import RunDirectory
     from attnres_cli.train.loop import TrainResult
@@ -48,7 +51,13 @@ StepsOption = Annotated[
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Initial weights and data order (train.seed).")]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:N (train.device).")
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="auto, cpu, cuda or cuda:N (train.device).",
+        autocompletion=complete_device,
+    ),
 ]
 
 
@@ -88,23 +97,36 @@ def train(
                 "Which preset?", expected="attnres train PRESET, or attnres train --resume RUN",
                 hint="attnres presets ls", exit_code=ExitCode.USAGE,
             )  # fmt: skip
-        sets = [*(sets or []), *_everyday_sets(seed, device)]
-        loaded = load_for_training(preset, overlays=overlays or (), residual=residual, sets=sets, steps=steps)
+        loaded = load_for_training(
+            preset,
+            overlays=overlays or (),
+            residual=residual,
+            sets=sets or (),
+            given=everyday_options(seed, device),
+            steps=steps,
+        )
         result = train_preset(loaded, runs_dir, name=name)
     _report(result, json_output)
 
 
 def load_for_training(
-    ref: str, *, overlays: Any = (), residual: str | None = None, sets: Any = (), steps: int | None = None
+    ref: str,
+    *,
+    overlays: Any = (),
+    residual: str | None = None,
+    sets: Any = (),
+    given: Sequence[Given] = (),
+    steps: int | None = None,
 ) -> Preset:
     """The preset, with `steps` optimiser steps where given."""
     from attnres_cli.preset.reading import load_preset
 
-    preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets)
+    preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets, given=given)
     for note in preset.notes:
         typer.echo(f"note: {note}", err=True)
     if steps is not None:
-        preset = preset.replace({"train.horizon_tokens": steps * preset.train.tokens_per_step})
+        horizon_tokens = steps * preset.train.tokens_per_step
+        preset = preset.replace({"train.horizon_tokens": horizon_tokens}, said_by=f"--steps {steps}")
     return preset
 
 
@@ -113,7 +135,8 @@ def train_preset(preset: Preset, runs_dir: Path, *, name: str | None = None) -> 
     from attnres_cli.runs.directory import RunDirectory
     from attnres_cli.train.device import choose_device
 
-    choose_device(preset.train.device)  # a device that is not there leaves no empty run behind
+    # A device that is not there leaves no empty run behind.
+    choose_device(preset.train.device, where=str(preset.origins["train.device"]))
     stem = f"{preset.name}-{preset.residual.scheme}-s{preset.train.seed}"
     return _train(preset, RunDirectory.create(runs_dir, stem, name), resume=False)
 
@@ -142,8 +165,12 @@ def _train(preset: Preset, run: RunDirectory, *, resume: bool) -> TrainResult:
         return train(preset, run, on_event=listener, resume=resume)
 
 
-def _everyday_sets(seed: int | None, device: str | None) -> list[str]:
-    return [f"train.seed={seed}"] * (seed is not None) + [f'train.device="{device}"'] * (device is not None)
+def everyday_options(seed: int | None, device: str | None) -> list[Given]:
+    """The keys that have an option of their own."""
+    from attnres_cli.preset.options import Given
+
+    options = [("--seed", "train.seed", seed), ("--device", "train.device", device)]
+    return [Given(f"{option} {value}", key, value) for option, key, value in options if value is not None]
 
 
 def _refuse_changes(given: dict[str, object], resume: str) -> None:

@@ -35,7 +35,7 @@ def explain_usage(error: Exception, words: Sequence[str]) -> UserError:
     return UserError(
         _sentence(error, context, words),
         where=path,
-        expected=", ".join(choices) if choices else _usage_line(context),
+        expected=", ".join(choices) if choices else _number_words(error) or _usage_line(context),
         nearest=_nearest(error, context, words),
         hint=f"{path} --help",
         exit_code=ExitCode.USAGE,
@@ -55,6 +55,8 @@ def _sentence(error: Any, context: Any, words: Sequence[str]) -> str:
     message = str(getattr(error, "message", "") or error).removeprefix("Value error, ")
     if kind == "BadParameter" and parameter is not None:
         given = _given(parameter, words)
+        if given is not None and _number_words(error) is not None:
+            message = _wrong_number(given, parameter)
         return f"{_spelling(parameter)}{f' {given}' if given else ''}: {message}"
     return message
 
@@ -75,6 +77,39 @@ def _given(parameter: Any, words: Sequence[str]) -> str | None:
             if word.startswith(f"{name}="):
                 return word.partition("=")[2]
     return None
+
+
+def _number_words(error: Any) -> str | None:
+    """What number the option of a bad value takes, None where it takes none: "a whole number, at least 1"."""
+    parameter = getattr(error, "param", None)
+    kind = _number_type(parameter)
+    if type(error).__name__ != "BadParameter" or kind is None:
+        return None
+    low, high = (_bound(parameter, name) for name in ("min", "max"))
+    bounds = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
+    return ", ".join(["a whole number" if kind is int else "a number", *bounds])
+
+
+def _wrong_number(given: str, parameter: Any) -> str:
+    kind = _number_type(parameter)
+    assert kind is not None
+    try:
+        kind(given)
+    except ValueError:
+        return "this is no whole number." if kind is int else "this is no number."
+    return "the number is out of range."
+
+
+def _number_type(parameter: Any) -> type[int] | type[float] | None:
+    annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if annotation in (int, float):
+        return annotation  # type: ignore[no-any-return]
+    name = str(getattr(getattr(parameter, "type", None), "name", ""))  # click's own, in a typer before 0.29
+    return int if name.startswith("integer") else float if name.startswith("float") else None
+
+
+def _bound(parameter: Any, name: str) -> Any:
+    return getattr(parameter, name, getattr(getattr(parameter, "type", None), name, None))
 
 
 def _usage_line(context: Any) -> str | None:

@@ -53,13 +53,15 @@ def bytes_per_id(encoding: tiktoken.Encoding, vocab_size: int) -> npt.NDArray[np
 
 def decode(encoding: tiktoken.Encoding, ids: Sequence[int]) -> str:
     """The ids as text; an id that stands for nothing shows as U+FFFD."""
-    pieces = []
-    for token in ids:
-        try:
-            pieces.append(encoding.decode_single_token_bytes(int(token)))
-        except KeyError:
-            pieces.append("\N{REPLACEMENT CHARACTER}".encode())
-    return b"".join(pieces).decode("utf-8", errors="replace")
+    return b"".join(token_bytes(encoding, token) for token in ids).decode("utf-8", errors="replace")
+
+
+def token_bytes(encoding: tiktoken.Encoding, token: int) -> bytes:
+    """The bytes of one id; those of U+FFFD where it stands for nothing."""
+    try:
+        return encoding.decode_single_token_bytes(int(token))
+    except KeyError:
+        return "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def _pieces(text: str) -> Iterator[str]:

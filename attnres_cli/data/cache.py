@@ -30,6 +30,11 @@ def default_cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnres"
 
 
+def is_empty(cache: Path) -> bool:
+    """Whether nothing has been prepared yet."""
+    return next((cache / "data").glob("[!.]*"), None) is None and next(cache.glob("[!.]*.json"), None) is None
+
+
 def find_entry(cache: Path, key: str) -> tuple[Path, dict[str, Any]] | None:
     """Folder and meta data of a complete entry; None when there is none, or it has been cut short or tampered with."""
     folder = cache / "data" / key

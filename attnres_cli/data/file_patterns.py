@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnres_cli.errors import UserError, nearest_name
+from attnres_cli.errors import Fault, UserError, nearest_name
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
@@ -23,6 +23,16 @@ def find_files(patterns: Sequence[str], base_folder: Path, *, key: str) -> list[
             path = base_folder / name
             found.setdefault(path.resolve(), name)
     return [(name, path) for path, name in found.items()]
+
+
+def missing_files(patterns: Sequence[str], base_folder: Path, *, key: str) -> Iterator[Fault]:
+    """What is wrong with each pattern by itself: no such file, no match, a folder."""
+    for pattern in patterns:
+        try:
+            for _ in _matches(pattern, base_folder, key):
+                break
+        except UserError as error:
+            yield from error.faults
 
 
 def read_file(name: str, path: Path) -> bytes:

@@ -16,6 +16,7 @@ import numpy as np
 
 from attnres_cli.data import cache
 from attnres_cli.data.documents import TokenFile
+from attnres_cli.data.inputs import missing_inputs
 from attnres_cli.data.sources import Source, corpus_module, source_of, vocabulary_size_of
 from attnres_cli.data.split import SPLIT_RULE
 from attnres_cli.data.store import Dataset, Progress, TokenStore
@@ -42,7 +43,16 @@ def prepare(preset: Preset, *, progress: Progress | None = None, cache_folder: P
 
 
 def find_prepared(preset: Preset, *, cache_folder: Path | None = None) -> Dataset | None:
-    """The preset's data set if it is in the cache; None when it would have to be tokenised first."""
+    """The preset's data set if it is in the cache; None when it would have to be tokenised first.
+
+    The corpus is read through to know which entry is its own, unless the cache has none at all: then its files are only
+    looked for. Raises UserError as preparing does.
+    """
+    if cache.is_empty(cache_folder or cache.default_cache_folder()):
+        missing = [fault for _, fault in missing_inputs(preset.data, preset.source_folder)]
+        if missing:
+            raise UserError(missing)
+        return None
     try:
         return prepare_corpus(preset.data, preset.source_folder, cache_folder=cache_folder, only_cached=True)
     except cache.NotPrepared:

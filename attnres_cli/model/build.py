@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.trunk import LanguageModel
+from attnres_cli.native import build as native_build
 from attnres_cli.residual.protocol import Geometry
 from attnres_cli.residual.registry import build_residual
 
@@ -31,6 +32,8 @@ def build_model(
         model = LanguageModel(config, build_residual(preset.residual, geometry), vocab_size).to(dtype)
     if torch.device(device).type != "meta":
         model.to_empty(device=device)
+    if torch.device(device).type == "cpu":
+        native_build.load()  # where that fails, plain PyTorch does the same; `attnres doctor` says why
     model.residual.prepare(torch.device(device))
     initialise(model, preset.train.seed)
     return model

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnres_cli.model import PLAIN_PASS_DEVICES
+from attnres_cli.native import operators
 
 
 class Rotary(nn.Module):
@@ -46,19 +47,53 @@ class Rotary(nn.Module):
             turned = torch.view_as_real(_as_complex(wide) * _for_all_heads(turns, x.shape[2])).view(x.shape)
         return turned.to(x.dtype)
 
-    def split(self, heads: Tensor, counts: tuple[int, int, int]) -> tuple[Tensor, Tensor, Tensor]:
-        """q and k turned, and v, of fused heads [B, T, q + k + v, head size] whose numbers are `counts`."""
+    def split(
+        self, heads: Tensor, counts: tuple[int, int, int], first_position: int = 0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """q and k turned, and v, of fused heads [B, T, q + k + v, head size] whose numbers are `counts`.
+
+        `heads` is used up: the three may share its memory.
+        """
         q_heads, k_heads, v_heads = counts
-        turns = self._turns(0, heads.shape[1])
+        turns = self._turns(first_position, heads.shape[1])
+        if operators.usable(heads) and heads.is_contiguous():
+            q, k, v = _NativeSplit.apply(heads, turns, q_heads, k_heads)  # type: ignore[no-untyped-call]
+            return q, k, v
         if heads.device.type in PLAIN_PASS_DEVICES and heads.dtype == turns.dtype and not torch.compiler.is_compiling():
             q, k, v = _CpuSplit.apply(heads, turns, q_heads, k_heads)  # type: ignore[no-untyped-call]
             return q, k, v
         q_and_k, v = torch.split(heads, [q_heads + k_heads, v_heads], dim=2)
-        q, k = torch.split(self(q_and_k), [q_heads, k_heads], dim=2)
+        q, k = torch.split(self(q_and_k, first_position), [q_heads, k_heads], dim=2)
         return q, k, v
 
     def _turns(self, first_position: int, length: int) -> Tensor:
         return self.turns[first_position : first_position + length]
+
+
+class _NativeSplit(torch.autograd.Function):
+    """Turns q and k where they lie, in C++, and their gradients in the one tensor that the three are written into.
+
+    The fused heads come from a matrix product, which keeps its inputs and not its result.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, heads: Tensor, turns: Tensor, q_heads: int, k_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+        turned_heads = q_heads + k_heads
+        ctx.save_for_backward(turns)
+        ctx.shape, ctx.counts = heads.shape, (q_heads, k_heads)
+        torch.ops.attnres.turn_(heads.detach(), turns, turned_heads, False)
+        return heads[:, :, :q_heads], heads[:, :, q_heads:turned_heads], heads[:, :, turned_heads:]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_q: Tensor, grad_k: Tensor, grad_v: Tensor) -> tuple[Tensor, None, None, None]:
+        (turns,) = ctx.saved_tensors
+        q_heads, k_heads = ctx.counts
+        grad = torch.empty(ctx.shape, dtype=grad_q.dtype, device=grad_q.device)
+        for part, first in ((grad_q, 0), (grad_k, q_heads), (grad_v, q_heads + k_heads)):
+            grad[:, :, first : first + part.shape[2]].copy_(part)
+        torch.ops.attnres.turn_(grad, turns, q_heads + k_heads, True)
+        return grad, None, None, None
 
 
 class _CpuSplit(torch.autograd.Function):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from attnres_cli.model.cache import LayerCache
 from attnres_cli.residual.protocol import SublayerInput
 
 # What attention hands its q, k, v to before rotary embedding; None where the residual scheme leaves them alone.
@@ -39,3 +40,12 @@ class Sublayer(nn.Module, ABC):
     @abstractmethod
     def forward_flops_per_token(self, context_tokens: int) -> float:
         """Multiply-add = 2; causal attention over T tokens counts T / 2 keys per query."""
+
+
+class SequenceMixer(Sublayer, ABC):
+    """The sublayer in which tokens see earlier ones, and so the only one that has to know of those read before."""
+
+    @abstractmethod
+    def forward(self, x: SublayerInput, project: Project | None = None, cache: LayerCache | None = None) -> Tensor:
+        """As every sublayer; with a cache, the T tokens follow those that it holds, and it holds them, too, from then
+        on."""

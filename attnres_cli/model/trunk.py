@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol, cast
 
@@ -9,11 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnres_cli import discovery
+from attnres_cli.model.cache import KeyValueCache
 from attnres_cli.model.cross_entropy import summed_cross_entropy
 from attnres_cli.model.norm import RMSNorm
 from attnres_cli.model.sublayer import Project, Sublayer
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import ParameterGroup, Residual, Role, Site, State, SublayerInput
+
+# The sublayers in order, each with its place, as the trunk loop calls them.
+Depth = Sequence[tuple[Site, Callable[..., Tensor]]]
 
 
 class Watcher(Protocol):
@@ -57,27 +62,43 @@ class LanguageModel(nn.Module):
         self._depth = tuple(self._sites_and_sublayers())
         self._projects = type(residual).project is not Residual.project
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [B, T] int64 → logits [B, T, vocabulary]."""
-        return F.linear(self.walk(tokens), self.head_weight)
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        """tokens [B, T] int64 → logits [B, T, vocabulary]; `cache` as for `walk`."""
+        return F.linear(self.walk(tokens, cache=cache), self.head_weight)
 
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """Summed cross-entropy in nats over targets [B, T] that are not `IGNORED_TARGET`; a scalar in at least
         float32."""
         return summed_cross_entropy(self.walk(tokens).flatten(0, 1), self.head_weight, targets.flatten())
 
-    def walk(self, tokens: Tensor, watcher: Watcher | None = None) -> Tensor:
+    def walk(self, tokens: Tensor, watcher: Watcher | None = None, *, cache: KeyValueCache | None = None) -> Tensor:
         """The trunk: tokens [B, T] → what the head sees [B, T, d]. `watcher` is shown every sublayer, for observers;
-        nobody watching, a scheme may run in fused form."""
+        nobody watching, a scheme may run in fused form. With a cache, the tokens follow those that it holds, and it
+        holds them, too, from then on."""
+        if cache is not None:
+            return self._walk_on(tokens, watcher, cache)
+        return self._through_depth(tokens, watcher, self._depth)
+
+    def _walk_on(self, tokens: Tensor, watcher: Watcher | None, cache: KeyValueCache) -> Tensor:
+        cache.require_room(*tokens.shape)
+        depth: Depth = [
+            (site, partial(sublayer, cache=cache.layers[site.layer]) if site.kind == "attention" else sublayer)
+            for site, sublayer in self._depth
+        ]
+        seen = self._through_depth(tokens, watcher, depth)
+        cache.length += tokens.shape[1]
+        return seen
+
+    def _through_depth(self, tokens: Tensor, watcher: Watcher | None, depth: Depth) -> Tensor:
         residual = self.residual
         embedding = self.embedding(tokens)
         fused = residual.fused_pass(embedding) if watcher is None else None
         if fused is not None:
-            for site, sublayer in self._depth:
+            for site, sublayer in depth:
                 fused.write(site, sublayer(fused.read(site)))
             return fused.close(self.final_norm)
         state = residual.open(embedding)
-        for site, sublayer in self._depth:
+        for site, sublayer in depth:
             x, before = residual.read(state, site)
             output = sublayer(x, self._project(before, site))
             after = residual.write(before, site, output)

@@ -12,6 +12,8 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +25,9 @@ SOURCES = Path(__file__).parent
 # A compiler named here must be GCC: only its OpenMP code runs on the thread pool that torch brings along.
 COMPILER_VARIABLE = "CXX"
 _CANDIDATES = ("g++", "c++")
+FOLDER_VARIABLE = "ATTNRES_NATIVE_CACHE"
 _BUILD_SECONDS = 600
+NO_COMPILER = "no GCC (g++) was found"
 # What torch's own vectors need, by the capability that torch reports for this processor.
 _VECTORS = {
     "AVX2": ("-mavx2", "-mfma", "-mf16c", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"),
@@ -32,6 +36,7 @@ _VECTORS = {
         "-DCPU_CAPABILITY=AVX512", "-DCPU_CAPABILITY_AVX512",
     ),
 }  # fmt: skip
+_loaded = False
 
 
 @cache
@@ -41,28 +46,44 @@ def load() -> str | None:
         return f"the C++ operators are built on Linux only, and this is {platform.system()}"
     compiler = find_compiler()
     if compiler is None:
-        return "no GCC (g++) was found"
+        return NO_COMPILER
     path, version = compiler
     library = cache_folder() / f"attnres-{_fingerprint(version)}.so"
     if not library.exists():
-        notify(f"Building the C++ operators with {version} (once, about half a minute) …")
-        problem = _build(path, library)
-        if problem is not None:
-            return problem
+        try:
+            with _alone(library.parent):
+                if not library.exists():
+                    notify(f"Building the C++ operators with {version} (once, about half a minute) …")
+                    problem = _build(path, library)
+                    if problem is not None:
+                        return problem
+        except OSError as error:
+            return f"there is no place to keep the built operators: {error}"
     try:
         torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     except OSError as error:
         return f"the built library does not load: {error}"
+    global _loaded
+    _loaded = True
     return None
 
 
 def cache_folder() -> Path:
-    """$ATTNRES_CACHE, else attnres below $XDG_CACHE_HOME, else ~/.cache/attnres; its folder for built operators."""
+    """$ATTNRES_NATIVE_CACHE, else native below the cache folder of everything else ($ATTNRES_CACHE, else attnres below
+    $XDG_CACHE_HOME, else ~/.cache/attnres)."""
+    if FOLDER_VARIABLE in os.environ:
+        return Path(os.environ[FOLDER_VARIABLE])
     named = os.environ.get("ATTNRES_CACHE")
     root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnres"
     return root / "native"
 
 
+def loaded() -> bool:
+    """Whether `load` has been called and has succeeded."""
+    return _loaded
+
+
+@cache
 def find_compiler() -> tuple[str, str] | None:
     """Path and first version line of GCC, or None."""
     named = os.environ.get(COMPILER_VARIABLE)
@@ -96,44 +117,41 @@ def _source_files() -> list[Path]:
 
 
 def _build(compiler: str, library: Path) -> str | None:
-    """Compile every file beside the others, link, and put the library in place at once; or why that failed."""
+    """Compile, link, and put the library in place at once; or why that failed.
+
+    All sources are one translation unit: torch's headers take longer than everything else.
+    """
     torch_folder = Path(torch.__file__).parent
-    includes = [f"-I{torch_folder / 'include'}", f"-I{torch_folder / 'include/torch/csrc/api/include'}"]
+    includes = [f"-I{SOURCES}", f"-I{torch_folder / 'include'}", f"-I{torch_folder / 'include/torch/csrc/api/include'}"]
     try:
-        library.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            objects: list[str] = []
-            running: list[tuple[Path, subprocess.Popen[str]]] = []
-            for source in (path for path in _source_files() if path.suffix == ".cpp"):
-                objects.append(str(Path(folder) / f"{source.stem}.o"))
-                command = [compiler, "-c", *_flags(), *includes, str(source), "-o", objects[-1]]
-                running.append((source, subprocess.Popen(command, stderr=subprocess.PIPE, text=True)))
-            failures = [
-                f"{source.name} does not compile: {_first_error(process.communicate(timeout=_BUILD_SECONDS)[1])}"
-                for source, process in running
-                if process.wait(timeout=_BUILD_SECONDS) != 0
-            ]
-            if failures:
-                return failures[0]
-            # Without -fopenmp at this step: the OpenMP runtime in use is the one that libtorch_cpu brings along.
-            built = Path(folder) / library.name
-            link = [
-                compiler,
-                "-shared",
-                *objects,
-                "-o",
-                str(built),
-                f"-L{torch_folder / 'lib'}",
-                "-ltorch_cpu",
-                "-lc10",
-            ]
-            linked = subprocess.run(link, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
-            if linked.returncode != 0:
-                return f"the C++ operators do not link: {_first_error(linked.stderr)}"
-            built.replace(library)  # another process may have built the same: either file will do
+            unit, compiled, built = (Path(folder) / name for name in ("all.cpp", "all.o", library.name))
+            sources = (path.name for path in _source_files() if path.suffix == ".cpp")
+            unit.write_text("".join(f'#include "{name}"\n' for name in sources), encoding="utf-8")
+            # Without -fopenmp when linking: the OpenMP runtime in use is the one that libtorch_cpu brings along.
+            libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
+            for what, command in (
+                ("compile", [compiler, "-c", *_flags(), *includes, str(unit), "-o", str(compiled)]),
+                ("link", [compiler, "-shared", str(compiled), "-o", str(built), *libraries]),
+            ):
+                done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
+                if done.returncode != 0:
+                    return f"the C++ operators do not {what}: {_first_error(done.stderr)}"
+            built.replace(library)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the C++ operators could not be built: {error}"
     return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock: processes that start together build once, and the others wait."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _first_error(stderr: str) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnres_cli.native import build
+
 _LIBRARY = torch.library.Library("attnres", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define(  # type: ignore[no-untyped-call]
     "add_norm(Tensor stream, Tensor? update, Tensor gain, float epsilon, ScalarType dtype, bool backward)"
@@ -28,6 +30,11 @@ _LIBRARY.define("look_ahead(Tensor[] values, Tensor[] scales, Tensor queries) ->
 _LIBRARY.define(  # type: ignore[no-untyped-call]
     "source_backward(Tensor[] values, Tensor[] scales, Tensor[] grads, Tensor[] dots, Tensor[] queries,"
     " Tensor[] log_totals, Tensor[] logits, int[] columns, Tensor? carry) -> (Tensor, Tensor)"
+)
+_LIBRARY.define("swiglu(Tensor gate_up) -> Tensor")  # type: ignore[no-untyped-call]
+_LIBRARY.define("swiglu_backward(Tensor grad, Tensor gate_up) -> Tensor")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "turn_(Tensor(a!) heads, Tensor turns, int turned, bool back) -> ()"
 )
 
 
@@ -48,7 +55,7 @@ def _norm_backward(
     grad: Tensor, kept: Tensor, kept_is_output: bool, inverse_rms: Tensor, gain: Tensor, epsilon: float,
     carry: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    return gain.new_empty(grad.shape), gain.new_empty(grad.shape[0]), torch.empty_like(gain)
+    return gain.new_empty(grad.shape), gain.new_empty(grad.shape[0]), gain.new_empty(gain.shape)
 
 
 def _site(
@@ -88,11 +95,36 @@ def _source_backward(
     return like.new_empty(len(values), tokens, width), like.new_empty(len(grads), width)
 
 
+def _swiglu(gate_up: Tensor) -> Tensor:
+    return gate_up.new_empty(gate_up.shape[0], gate_up.shape[1] // 2)
+
+
+def _swiglu_backward(grad: Tensor, gate_up: Tensor) -> Tensor:
+    return gate_up.new_empty(gate_up.shape)
+
+
+def _turn(heads: Tensor, turns: Tensor, turned: int, back: bool) -> None:
+    pass
+
+
 for _name, _shapes in {
     "add_norm": _add_norm,
     "norm_backward": _norm_backward,
     "site": _site,
     "look_ahead": _look_ahead,
     "source_backward": _source_backward,
+    "swiglu": _swiglu,
+    "swiglu_backward": _swiglu_backward,
+    "turn_": _turn,
 }.items():
     _LIBRARY.impl(_name, _shapes, "Meta")  # type: ignore[no-untyped-call]
+
+
+def usable(tensor: Tensor) -> bool:
+    """Whether the operators can take `tensor` now: on the CPU once they are built (`build.load`), on the meta device
+    where they could be; never under torch.compile, which fuses such things itself."""
+    if torch.compiler.is_compiling():
+        return False
+    if tensor.is_meta:
+        return build.find_compiler() is not None
+    return tensor.device.type == "cpu" and build.loaded()

@@ -1,8 +1,9 @@
-"""The command line's part of a preset: `--residual SCHEME` and `--set section.key=value`."""
+"""The command line's part of a preset: `--residual SCHEME`, `--set section.key=value`, options that stand for a key."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,26 @@ def set_layer(assignments: Sequence[str], faults: list[Fault]) -> Layer:
         else:
             values.setdefault(section, {})[key] = value
             origins[f"{section}.{key}"] = origins[section] = origin
+    return Layer(values, origins, Path.cwd())
+
+
+@dataclass(frozen=True)
+class Given:
+    """An option that stands for one key, such as --seed for train.seed. option: as typed; key: "section.key"."""
+
+    option: str
+    key: str
+    value: Any
+
+
+def given_layer(options: Sequence[Given]) -> Layer:
+    """The keys that options of their own stand for."""
+    values: dict[str, dict[str, Any]] = {}
+    origins: dict[str, Origin] = {}
+    for each in options:
+        section, _, key = each.key.partition(".")
+        values.setdefault(section, {})[key] = each.value
+        origins[each.key] = origins[section] = Origin(each.option)
     return Layer(values, origins, Path.cwd())
 
 

@@ -72,10 +72,11 @@ class Preset:
         canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    def replace(self, changes: Mapping[str, Any], *, name: str | None = None) -> Preset:
+    def replace(self, changes: Mapping[str, Any], *, name: str | None = None, said_by: str = "replace") -> Preset:
         """A preset with some keys changed ("section.key" → value; None: left out), validated again.
 
-        The rules of layers hold: another `residual.scheme` starts its keys anew. Raises UserError.
+        said_by: the place that errors name, such as the option that asks for the changes. The rules of layers hold:
+        another `residual.scheme` starts its keys anew. Raises UserError.
         """
         dropped = {key for key, value in changes.items() if value is None}
         kept = {
@@ -89,7 +90,7 @@ class Preset:
             assert section in SECTIONS, f"'{key}' does not begin with the name of a section"
             if value is not None:
                 changed.setdefault(section, {})[own_key] = value
-        layers = [base, plain_layer(changed, "replace", self.source_folder)]
+        layers = [base, plain_layer(changed, said_by, self.source_folder)]
         return build(
             layers,
             name=name or self.name,

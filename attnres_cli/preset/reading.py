@@ -1,12 +1,12 @@
 """Read a preset: its file, the files that it extends, overlays, and the options of the command line, in this order.
 
-extends chain → --overlay (in order) → --residual → --set (in order)
+extends chain → --overlay (in order) → --residual → --set (in order) → options that stand for one key (--seed)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,12 @@ from attnres_cli.errors import Fault, UserError
 from attnres_cli.preset.catalogue import Kind, find, is_path, names, no_such_file, shown
 from attnres_cli.preset.explain import not_a_section, unknown_section
 from attnres_cli.preset.layers import Layer, Origin
-from attnres_cli.preset.options import residual_layer, set_layer
+from attnres_cli.preset.options import Given, given_layer, residual_layer, set_layer
 from attnres_cli.preset.positions import key_lines
 from attnres_cli.preset.preset import Preset, build, plain_layer
-from attnres_cli.preset.schema import SECTIONS
+from attnres_cli.preset.schema import SECTIONS, DataConfig
 from attnres_cli.preset.toml import parse, read_text
-from attnres_cli.preset.validation import overlay_faults, validate
+from attnres_cli.preset.validation import data_of_overlay, in_reading_order, overlay_faults, validate
 from attnres_cli.preset.variants import PROGRAM, Members
 
 __all__ = ["Checked", "Preset", "check_file", "load_preset", "preset_from_dict"]
@@ -31,18 +31,20 @@ def load_preset(
     overlays: Sequence[str] = (),
     residual: str | None = None,
     sets: Sequence[str] = (),
+    given: Sequence[Given] = (),
     members: Members = PROGRAM,
 ) -> Preset:
-    """The preset of this name or path, and on top of it overlays (names or paths), a scheme's defaults, assignments.
+    """The preset of this name or path, and on top of it overlays (names or paths), a scheme's defaults, assignments,
+    and what options of their own say.
 
     Raises one UserError with every fault that was found, each with its file and line or the option that caused it.
     """
     faults: list[Fault] = []
     notes: list[str] = []
     chain = _read_chain(ref, "preset", faults, notes)
-    file = chain[-1]
-    layers = [each.layer for each in chain]
-    if not faults and not _is_whole(layers):
+    file, is_complete = chain.files[-1], chain.is_complete
+    layers = chain.layers
+    if is_complete and not faults and not _is_whole(layers):
         raise UserError(
             f"{file.shown} is no whole preset: it has no [model].",
             where=file.shown,
@@ -50,11 +52,17 @@ def load_preset(
             hint=f"cpu-small --overlay {ref}",
         )
     for overlay in overlays:
-        layers += [each.layer for each in _read_chain(overlay, "overlay", faults, notes)]
+        chain = _read_chain(overlay, "overlay", faults, notes)
+        layers += chain.layers
+        is_complete &= chain.is_complete
     if residual is not None:
         layers.append(residual_layer(residual))
     if sets:
         layers.append(set_layer(sets, faults))
+    if given:
+        layers.append(given_layer(given))
+    if not is_complete:
+        raise UserError(in_reading_order([*faults, *overlay_faults(layers, members)]))
     return build(
         layers,
         faults,
@@ -100,10 +108,11 @@ class Checked:
     faults: tuple[Fault, ...]
 
 
-def check_file(ref: str | Path, *, members: Members = PROGRAM) -> Checked:
+def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Members = PROGRAM) -> Checked:
     """Judge one preset or overlay (name or path), reporting instead of raising.
 
-    A file in a folder `overlays`, or without any required key of [model], is an overlay.
+    A file in a folder `overlays`, or without any required key of [model], is an overlay. inputs: also says what is
+    wrong with the files that a valid [data] section names.
     """
     kind: Kind = "preset"
     if not is_path(ref) and str(ref) not in names("preset") and str(ref) in names("overlay"):
@@ -113,19 +122,39 @@ def check_file(ref: str | Path, *, members: Members = PROGRAM) -> Checked:
         chain = _read_chain(ref, kind, faults, [])
     except UserError as error:
         return Checked(str(ref), kind, None, error.faults)
-    file, layers = chain[-1], [each.layer for each in chain]
-    if file.path.parent.name == "overlays" or not (faults or _is_whole(layers)):
+    file, layers = chain.files[-1], chain.layers
+    lies_with_overlays = file.path.parent.name == "overlays"
+    if lies_with_overlays or not (chain.is_complete and (faults or _is_whole(layers))):
+        kind = "preset" if not (lies_with_overlays or chain.is_complete) else "overlay"
         if not (faults or any(layer.values for layer in layers)):
             faults.append(Fault(f"{file.shown} says nothing.", file.shown, expected="sections with keys"))
-        return Checked(str(ref), "overlay", file.path, (*faults, *overlay_faults(layers, members)))
-    found = validate(layers, file.shown, members, faults).faults
-    return Checked(str(ref), "preset", file.path, tuple(found))
+        faults += overlay_faults(layers, members)
+        data, stack = data_of_overlay(layers, members)
+    else:
+        kind = "preset"
+        judged = validate(layers, file.shown, members, faults)
+        faults, data, stack = judged.faults, judged.sections.get("data"), judged.stack
+    if inputs is not None and isinstance(data, DataConfig):
+        for key, fault in inputs(data, file.path.parent):
+            faults.append(_placed(fault, stack.where(f"data.{key}") or stack.where("data")))
+    return Checked(str(ref), kind, file.path, tuple(in_reading_order(faults)))
 
 
 def _is_whole(layers: Sequence[Layer]) -> bool:
     """Whether somebody says at least one of the keys that [model] requires."""
     required = [key for key, field in SECTIONS["model"].model_fields.items() if field.is_required()]
     return any(key in layer.values.get("model", {}) for layer in layers for key in required)
+
+
+def _placed(fault: Fault, where: str | None) -> Fault:
+    """`fault` at the line that names the file; the place where the file was looked for is kept."""
+    if where is None or fault.where is None:
+        return replace(fault, where=where or fault.where)
+    return replace(fault, where=where, expected="; ".join(filter(None, [fault.expected, f"looked in {fault.where}"])))
+
+
+Inputs = Callable[[DataConfig, Path], Iterable[tuple[str, Fault]]]
+"""A [data] section and the folder of its relative paths → (key, fault) for every file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -138,23 +167,46 @@ class _File:
     extends_where: str
 
 
-def _read_chain(ref: str | Path, kind: Kind, faults: list[Fault], notes: list[str]) -> list[_File]:
-    """The file of `ref` last, before it the one that it extends, and so on. Raises UserError where one is missing."""
+@dataclass(frozen=True)
+class _Chain:
+    """files: the one asked for last, before it the one that it extends, and so on. is_complete: False where some parent
+    cannot be read; what it would have said is unknown."""
+
+    files: list[_File]
+    is_complete: bool
+
+    @property
+    def layers(self) -> list[Layer]:
+        return [each.layer for each in self.files]
+
+
+def _read_chain(ref: str | Path, kind: Kind, faults: list[Fault], notes: list[str]) -> _Chain:
+    """The file of `ref` and those it extends. Raises UserError where `ref` itself cannot be read; a parent that cannot
+    is added to `faults`, so that what else is wrong can be told at once."""
     chain = [_read_file(_locate(ref, kind, notes), faults)]
-    while (extends := chain[0].extends) is not None:
-        child = chain[0]
-        if not isinstance(extends, str) or not extends:
-            raise UserError("extends names one preset.", where=child.extends_where, expected='extends = "cpu-small"')
-        parent = _locate_parent(extends, kind, child, notes)
-        if any(parent.samefile(each.path) for each in chain):
-            circle = [*(each.shown for each in reversed(chain)), shown(parent)]
-            raise UserError(
-                f"Presets extend one another in a circle: {' → '.join(circle)}.",
-                where=child.extends_where,
-                expected="a chain that ends",
-            )
-        chain.insert(0, _read_file(parent, faults))
-    return chain
+    try:
+        while (extends := chain[0].extends) is not None:
+            chain.insert(0, _read_file(_parent(extends, kind, chain, notes), faults))
+    except UserError as error:
+        faults += error.faults
+        return _Chain(chain, is_complete=False)
+    return _Chain(chain, is_complete=True)
+
+
+def _parent(extends: Any, kind: Kind, chain: list[_File], notes: list[str]) -> Path:
+    """The file that the first of `chain` extends. Raises UserError where there is none, or where it is in the chain."""
+    child = chain[0]
+    if not isinstance(extends, str) or not extends:
+        raise UserError("extends names one preset.", where=child.extends_where, expected='extends = "cpu-small"')
+    parent = _locate_parent(extends, kind, child, notes)
+    if any(parent.samefile(each.path) for each in chain):
+        circle = [*(each.shown for each in reversed(chain)), shown(parent)]
+        raise UserError(
+            f"Presets extend one another in a circle: {' → '.join(circle)}.",
+            where=child.extends_where,
+            expected="a chain that ends",
+        )
+    return parent
 
 
 def _locate(ref: str | Path, kind: Kind, notes: list[str]) -> Path:

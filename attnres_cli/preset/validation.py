@@ -72,6 +72,19 @@ def overlay_faults(layers: Sequence[Layer], members: Members) -> list[Fault]:
     return in_reading_order(faults)
 
 
+def data_of_overlay(layers: Sequence[Layer], members: Members) -> tuple[Section | None, Stack]:
+    """The [data] section of an overlay where it stands by itself, else None; and who says what."""
+    stack = put_together(layers, members, [], partial=True)
+    model = section_model("data", stack.values.get("data", {}), members)
+    if model is None:
+        return None, stack
+    _make_paths_whole("data", model, stack)
+    try:
+        return _validated(model, stack.values["data"]), stack
+    except ValidationError:
+        return None, stack
+
+
 def _possible_models(name: str, values: Mapping[str, Any], members: Members) -> list[type[Section]]:
     """The models that an overlay's section may mean: every variant's where it does not say which."""
     variant = VARIANTS.get(name)

@@ -77,7 +77,8 @@ def _time(arm: Arm) -> str | None:
     if not tokens or not seconds:
         return None
     environment = _part(arm, "environment")
-    machine = _joined(environment.get("device", "?"), _counted(environment.get("threads"), "threads"))
+    threads = environment.get("threads")
+    machine = _joined(environment.get("device", "?"), _counted(threads, "thread" if threads == 1 else "threads"))
     return f"{duration(seconds)} in training steps, {tokens / seconds:,.0f} tokens/s on {machine}"
 
 

@@ -16,6 +16,8 @@ from attnres_cli.report.visible import visible
 
 Value = float | int | str | bool | None
 Kind = Literal["text", "number", "count", "bytes"]
+# Spaces between two columns of a table for a terminal.
+COLUMN_GAP = 2
 ABSENT = "—"
 FAILED = "!"
 
@@ -99,6 +101,16 @@ class Table:
         """The sentences of all cells in reading order, each once."""
         cells = (self.cell(row, column) for row in self.rows for column in self.columns)
         return list(dict.fromkeys(cell.note for cell in cells if cell.note))
+
+    @property
+    def width_columns(self) -> int:
+        """What the whole table takes of a terminal, indented below its title."""
+        shown = self.shown()
+        widths = []
+        for index, heading in enumerate(shown.headings):
+            cells = [f"{row[index]} {mark[index]}".rstrip() for row, mark in zip(shown.rows, shown.marks, strict=True)]
+            widths.append(max(map(len, (heading, shown.units[index], *cells))))
+        return sum(widths) + COLUMN_GAP * (len(widths) - (not self.title))
 
     def shown(self) -> Shown:
         notes = self.notes

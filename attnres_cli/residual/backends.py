@@ -15,7 +15,7 @@ from attnres_cli.residual.operator import DepthAttentionOp
 
 PACKAGE = "residual.ops"
 # Tried in this order on each kind of device; the last one runs everywhere.
-AUTOMATIC = {"cpu": ("cpu", "torch"), "cuda": ("triton", "torch")}
+AUTOMATIC = {"cpu": ("cpu", "torch"), "meta": ("cpu", "torch"), "cuda": ("triton", "torch")}
 
 
 class BackendConfig(ResidualConfig):

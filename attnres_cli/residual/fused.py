@@ -28,9 +28,12 @@ def can_fuse(kernels: Kernels | None, weight: Tensor) -> bool:
 
 
 def output_dtype(like: Tensor, gain: Tensor) -> torch.dtype:
-    """Of a norm's output: what the matrix product that follows wants, so that nothing has to be cast again."""
-    device = like.device.type
-    if device != "meta" and torch.is_autocast_enabled(device):
+    """Of a norm's output: what the matrix product that follows wants, so that nothing has to be cast again.
+
+    Autocast does not know the meta device; there it is the CPU's that counts.
+    """
+    device = "cpu" if like.is_meta else like.device.type
+    if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return gain.dtype
 
@@ -265,14 +268,12 @@ class _Tape:
         self, sources: list[tuple[Tensor, Tensor]], slots: list[int], heard: list[_Record], carry: Tensor | None
     ) -> Sequence[Tensor]:
         values, scales = zip(*sources, strict=True)
-        consumers = [[record.consumes(slot) for record in heard] for slot in slots]
+        rising = heard[::-1]  # records come in falling order of sites
+        consumers = [[record.consumes(slot) for record in rising] for slot in slots]
         grads, grad_queries = self.kernels.source_backward(values, scales, consumers, carry)
-        # Records come in falling order of sites, and so do the gradients; row l - 1 holds site l, site 0 has none.
-        if self.grad_queries is not None:
-            first = heard[-1].ordinal
-            rising = grad_queries.flip(0) if len(heard) > 1 else grad_queries
-            dead = 1 if first == 0 else 0
-            self.grad_queries[first - 1 + dead : first - 1 + len(heard)] += rising[dead:]
+        if self.grad_queries is not None:  # row l - 1 holds site l; site 0 has no query
+            first, last = rising[0].ordinal, rising[-1].ordinal
+            self.grad_queries[max(first - 1, 0) : last] += grad_queries[1 if first == 0 else 0 :]
         return grads
 
 
@@ -340,5 +341,5 @@ class _DepthSite(torch.autograd.Function):
 
 
 def _rows(x: Tensor) -> Tensor:
-    """[..., d] as contiguous [M, d]."""
-    return x.reshape(-1, x.shape[-1]).contiguous()
+    """[..., d] as contiguous [M, d], out of the graph: a view would hold on to it, and the graph holds the tape."""
+    return x.detach().reshape(-1, x.shape[-1]).contiguous()

@@ -7,6 +7,7 @@ per source, no gradient summed up piece by piece, and only per-token numbers kep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -41,7 +42,7 @@ class TorchKernels:
         value = newest if update is None else torch.add(widen(newest), update)
         rows = [widen(row) for row in (*values, value)]
         scale = _inverse_rms(rows[-1], epsilon)
-        with torch.autocast(query.device.type, enabled=False):
+        with full_precision(query):
             logits = torch.stack([torch.mv(row, query) for row in rows], 1).mul_(torch.stack([*scales, scale], 1))
         log_total = torch.logsumexp(logits, 1)
         if len(rows) == 1:
@@ -124,12 +125,20 @@ class TorchKernels:
         coefficients = grad_logits.mul_(scale.unsqueeze(1))
         queries = torch.stack([consumer.query for consumer in consumers])
         grad = torch.mul(row, along.unsqueeze(1), out=scratch)
-        with torch.autocast(row.device.type, enabled=False):
+        with full_precision(row):
             grad.addmm_(coefficients, queries)
             grad_queries = torch.mm(coefficients.t(), row)
         for which, consumer in enumerate(consumers):
             grad.addcmul_(consumer.grad_mixed, alpha[:, which : which + 1])
         return grad, grad_queries
+
+
+def full_precision(like: Tensor) -> AbstractContextManager[object]:
+    """Autocast would take matrix products in bfloat16; where it is on, it is switched off around them."""
+    device = like.device.type
+    if device != "meta" and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:

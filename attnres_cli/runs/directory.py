@@ -19,7 +19,6 @@ import os
 import re
 import threading
 import time
-import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -40,7 +39,7 @@ from attnres_cli.runs.files import (
     write_json,
     write_whole,
 )
-from attnres_cli.runs.state import UNREADABLE, beating, first_state, judged_status
+from attnres_cli.runs.state import ESSENTIAL_FIELDS, UNREADABLE, beating, first_state, judged_status
 
 MANIFEST_SCHEMA = "attnres.manifest/1"
 LONGEST_NAME = 120
@@ -142,7 +141,7 @@ class RunDirectory:
     def is_run(self) -> bool:
         """Whether this folder is a run: it holds a manifest or a state of this program's making."""
         return not self.path.is_symlink() and (
-            self._manifest_is_ours() or self._stored_state().keys() >= first_state().keys()
+            self._manifest_is_ours() or self._stored_state().keys() >= ESSENTIAL_FIELDS
         )
 
     def _manifest_is_ours(self) -> bool:
@@ -175,6 +174,8 @@ class RunDirectory:
 
     def resolved(self) -> Row:
         """resolved.toml as nested dictionaries. Raises UserError when it is missing or no TOML."""
+        import tomllib  # `runs ls` does without
+
         try:
             return tomllib.loads(self.resolved_toml.read_text(encoding="utf-8"))
         except FileNotFoundError:

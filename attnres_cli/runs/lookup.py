@@ -9,6 +9,8 @@ from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.directory import RunDirectory
 
 MOST_NAMES_IN_AN_ERROR = 8
+# Stands before the end of a name in a list that is too narrow for all of it; may be typed or left out.
+SHORTENED = "…"
 
 
 def run_names(root: Path) -> list[str]:
@@ -25,28 +27,28 @@ def list_runs(root: Path) -> list[RunDirectory]:
 
 
 def find_run(ref: str | Path, root: Path) -> RunDirectory:
-    """The run that `ref` means: a name below `root`, a path, or the unique beginning of a name, tried in this order.
+    """The run that `ref` means: a name below `root`, a path, the unique beginning of a name, or its unique end after a
+    hyphen ("ab12", as short lists show it), tried in this order.
 
-    Raises UserError when there is none (with the nearest name) or when several names begin so.
+    Raises UserError when there is none (with the nearest name) or when several names begin or end so.
     """
     text = str(ref)
     for path in (root / text, Path(text)):
         if text.strip() and path.is_dir() and (run := RunDirectory(path)).is_run:
             return run
     runs = {name: RunDirectory(path) for name, path in _folders(root)}
-    beginning = [name for name in sorted(runs) if text and _begins(name, text) and runs[name].is_run]
-    if len(beginning) == 1:
-        return runs[beginning[0]]
-    if beginning:
-        raise UserError(
-            f"'{text}' is the beginning of {len(beginning)} runs.",
-            where=str(root),
-            expected=f"one of {_shortened(beginning)}",
-        )
+    for part, fits in (("beginning", _begins), ("end", _ends)):
+        found = [name for name in sorted(runs) if text.strip() and fits(name, text) and runs[name].is_run]
+        if len(found) == 1:
+            return runs[found[0]]
+        if found:
+            raise UserError(
+                f"'{text}' is the {part} of {len(found)} runs.", where=str(root), expected=f"one of {_shortened(found)}"
+            )
     if text.strip() and ((root / text).is_dir() or Path(text).is_dir()):
-        found = root / text if (root / text).is_dir() else Path(text)
+        folder = root / text if (root / text).is_dir() else Path(text)
         raise UserError(
-            f"'{text}' is no run directory: it has neither a manifest.json nor a state.json.", where=str(found)
+            f"'{text}' is no run directory: it has neither a manifest.json nor a state.json.", where=str(folder)
         )
     names = [name for name in runs if runs[name].is_run]
     raise UserError(
@@ -88,6 +90,10 @@ def _visible_folders(folder: Path) -> Iterator[Path]:
 
 def _begins(name: str, text: str) -> bool:
     return name.startswith(text) or name.rpartition("/")[2].startswith(text)
+
+
+def _ends(name: str, text: str) -> bool:
+    return name.endswith(f"-{text.removeprefix(SHORTENED)}")
 
 
 def _shortened(names: list[str]) -> str:

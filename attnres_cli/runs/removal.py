@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnres_cli.errors import Fault, UserError
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.runs.state import process_is_gone
+from attnres_cli.runs.process import is_gone
 
 
 def why_not(run: RunDirectory) -> str | None:
@@ -19,7 +19,7 @@ def why_not(run: RunDirectory) -> str | None:
     state = run.read_state()
     if state["status"] == "running":
         return f"Run '{run.name}' is running (process {state.get('pid')} on {state.get('host')})"
-    if state["status"] == "stale" and not process_is_gone(state) and _is_here(state):
+    if state["status"] == "stale" and not is_gone(state) and _is_here(state):
         return f"Run '{run.name}' is silent, but its process {state.get('pid')} still exists"
     return None
 

@@ -6,19 +6,21 @@ and at the age of the heartbeat, and calls the run "stale" when either is gone.
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from attnres_cli.runs.process import is_gone, own_process
+
 STATUSES = ("running", "finished", "interrupted", "diverged", "failed")
 STALE = "stale"
 UNREADABLE = "unreadable"
 STALE_AFTER_SECONDS = 300.0
 BEAT_EVERY_SECONDS = 20.0
+# Fields that every version of the program has written: what makes a JSON file the state of a run.
+ESSENTIAL_FIELDS = frozenset({"status", "step", "steps", "pid", "host", "heartbeat", "resume", "error"})
 
 
 def first_state() -> dict[str, Any]:
@@ -27,8 +29,7 @@ def first_state() -> dict[str, Any]:
         "status": "running",
         "step": 0,
         "steps": None,
-        "pid": os.getpid(),
-        "host": platform.node(),
+        **own_process(),
         "heartbeat": time.time(),
         "resume": None,
         "error": None,
@@ -49,25 +50,9 @@ def judged_status(state: Mapping[str, Any], *, now: float | None = None) -> str:
     if not isinstance(heartbeat, (int, float)):
         return STALE
     age_seconds = (time.time() if now is None else now) - heartbeat
-    if age_seconds > STALE_AFTER_SECONDS or process_is_gone(state):
+    if age_seconds > STALE_AFTER_SECONDS or is_gone(state):
         return STALE
     return "running"
-
-
-def process_is_gone(state: Mapping[str, Any]) -> bool:
-    """True when the run's process certainly no longer exists; False when it does, or when this host cannot tell."""
-    pid = state.get("pid")
-    if state.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0:
-        return False
-    if os.name != "posix":  # Windows has no harmless signal 0; the heartbeat decides there.
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # exists, and belongs to somebody else
-        return False
-    return False
 
 
 @contextmanager

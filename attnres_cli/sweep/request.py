@@ -152,7 +152,7 @@ def continued(root: Path, name: str, request: Request) -> Continued:
     if not directory.exists:
         return Continued(request, directory, None)
     earlier = directory.read()
-    differences = _differing(earlier.request, request.to_dict())
+    differences = _differing(earlier, request)
     if differences:
         raise UserError(
             f"Sweep '{name}' exists and was asked for differently: {'; '.join(differences)}.",
@@ -176,11 +176,31 @@ def carried_over(sweep: Sweep, earlier: Sweep) -> Sweep:
     return sweep
 
 
-def _differing(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differing(earlier: Sweep, request: Request) -> list[str]:
     """What two requests differ in, as phrases; the grid may grow along the axes it has."""
-    found = []
-    for key in sorted(then.keys() | now.keys()):
+    then, now = earlier.request, request.to_dict()
+    found = [] if then.get("preset_digest") == now["preset_digest"] else _differing_keys(earlier, request.preset)
+    for key in sorted((then.keys() | now.keys()) - {"preset_digest"}):
         growing = key == "ratios" or (key == "head_ratios" and bool(then.get(key)) == bool(now.get(key)))
         if not growing and then.get(key) != now.get(key):
             found.append(f"{key} was {json.dumps(then.get(key))} and is now {json.dumps(now.get(key))}")
     return found
+
+
+def _differing_keys(earlier: Sweep, preset: Preset) -> list[str]:
+    """The keys of the preset that differ from those of an earlier sweep."""
+    then, now = (_by_key(values) for values in (earlier.preset["values"], preset.to_dict()))
+    differing = [key for key in {**then, **now} if then.get(key) != now.get(key)]
+    return [f"{key} was {_written(then.get(key))} and is now {_written(now.get(key))}" for key in differing]
+
+
+def _by_key(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """By "section.key"; arrays as JSON has them."""
+    flat = {f"{section}.{key}": value for section, keys in values.items() for key, value in keys.items()}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in flat.items()}
+
+
+def _written(value: Any) -> str:
+    from attnres_cli.preset.toml import format_value
+
+    return "left out" if value is None else format_value(value)

@@ -9,8 +9,6 @@ The file is rewritten after every change; the numbers in it are copies from the 
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 import time
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ from typing import Any, Literal, Self
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.files import read_json, write_json
+from attnres_cli.runs.process import own_process
 from attnres_cli.runs.state import judged_status
 from attnres_cli.sweep.axes import Coordinates
 from attnres_cli.sweep.shapes import Counts, Shape
@@ -226,7 +225,7 @@ class SweepDirectory:
     def write(self, sweep: Sweep) -> None:
         """Write sweep.json whole, with this process as its writer."""
         with self._lock:
-            sweep.process = {"pid": os.getpid(), "host": platform.node(), "heartbeat": time.time()}
+            sweep.process = {**own_process(), "heartbeat": time.time()}
             write_json(self.file_path, sweep.to_dict())
 
     def summary(self) -> dict[str, Any]:

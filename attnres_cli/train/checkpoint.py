@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from attnres_cli.train.optimisers import Optimiser
 SCHEMA = "attnres.checkpoint/1"
 # The one just written and the one before it: a fault in the newest still leaves a good one.
 KEPT = 2
+FILES = ("model.safetensors", "optimizer.safetensors")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position
         "step": position.step,
         "train_seconds": position.train_seconds,
         "generator": bytes(torch.get_rng_state().numpy()).hex(),
-        "digests": {name: _digest(partial / name) for name in ("model.safetensors", "optimizer.safetensors")},
+        "digests": {name: _digest(partial / name) for name in FILES},
     }
     (partial / "state.json").write_text(json_text(state) + "\n", encoding="utf-8")
     for path in partial.iterdir():
@@ -74,10 +76,11 @@ def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position
 def load(folder: Path, model: LanguageModel, optimiser: Optimiser | None = None) -> Position:
     """Restore weights, optimiser and generator from a checkpoint folder into `model` and `optimiser` in place.
 
-    Raises UserError when a file is missing, damaged (its digest differs) or belongs to another model.
+    Raises UserError when a file is missing, damaged (its digest differs) or belongs to another model. Without an
+    optimiser, its file is not looked at and may be gone.
     """
     state = read_state(folder)
-    for name in _damaged(folder, state):
+    for name in _damaged(folder, state, FILES if optimiser is not None else FILES[:1]):
         raise UserError(
             f"The checkpoint is damaged: {name} is not the file that was written.",
             where=str(folder),
@@ -111,15 +114,15 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 def _is_whole(folder: Path) -> bool:
     try:
-        return not _damaged(folder, read_state(folder))
+        return not _damaged(folder, read_state(folder), FILES)
     except UserError:
         return False
 
 
-def _damaged(folder: Path, state: dict[str, Any]) -> list[str]:
-    """Names of the files that are missing or not what was written."""
-    digests = state["digests"].items()
-    return [name for name, digest in digests if not (folder / name).is_file() or _digest(folder / name) != digest]
+def _damaged(folder: Path, state: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Those of the files that are missing or not what was written."""
+    digests = state["digests"]
+    return [name for name in names if not (folder / name).is_file() or _digest(folder / name) != digests.get(name)]
 
 
 def _digest(path: Path) -> str:

@@ -17,9 +17,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP_BYTES = 1 << 30
 
 
-def choose_device(wanted: str) -> torch.device:
-    """The device for `train.device`; auto: the first CUDA device, else the CPU. Raises UserError when it is not
-    there."""
+def choose_device(wanted: str, *, where: str = "train.device") -> torch.device:
+    """The device that `wanted` names; auto: the first CUDA device, else the CPU. Raises UserError when it is not
+    there; `where`: the key or option that said it."""
     if wanted == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -27,14 +27,13 @@ def choose_device(wanted: str) -> torch.device:
     except RuntimeError:
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
-        raise UserError(
-            f"'{wanted}' is no device to train on.", where="train.device", expected="auto, cpu, cuda or cuda:N"
-        )
+        raise UserError(f"'{wanted}' is no device to compute on.", where=where, expected="auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(
             f"This machine has {torch.cuda.device_count()} CUDA devices; '{wanted}' is not among them.",
-            where="train.device",
-            hint="add --set train.device='\"auto\"', or see `attnres doctor`",
+            where=where,
+            expected="auto, cpu, cuda or cuda:N",
+            hint="--device auto, or see `attnres doctor`",
         )
     return device
 

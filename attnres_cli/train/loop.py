@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 import torch
 
 from attnres_cli.data.prepare import Dataset, prepare
-from attnres_cli.errors import ExitCode, UserError, is_out_of_memory
+from attnres_cli.errors import ExitCode, Interrupted, UserError, is_out_of_memory
 from attnres_cli.preset.reading import Preset
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.process import own_process
 from attnres_cli.train import checkpoint
 from attnres_cli.train.checkpoint import Position
 from attnres_cli.train.evaluation import Evaluation, evaluate
@@ -30,6 +31,9 @@ from attnres_cli.train.observation import observe_all
 from attnres_cli.train.session import open_session
 from attnres_cli.train.step import Diverged, StepFigures, take_step
 from attnres_cli.train.stopping import StopRequest
+
+# The last phase before the first step: the data is prepared by then.
+BUILDING = "building the model"
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,10 @@ class _Training:
         with self._recording_failure(), self.run.beating(), StopRequest() as stop:
             if resume:
                 self.status_before = self.run.read_state()["stored_status"]
-            self.run.write_state(status="running", steps=self.preset.steps, error=None, **_own_process())
+            self.run.write_state(status="running", steps=self.preset.steps, error=None, **own_process())
             if dataset is None:
                 dataset = prepare(self.preset, progress=lambda *counted: self._prepare(stop, *counted))
-            self._prepare(stop, "building the model")
+            self._prepare(stop, BUILDING)
             self.session = open_session(self.preset, dataset, self._note)
             if resume:
                 self._restore()
@@ -196,8 +200,22 @@ class _Training:
     def _prepare(self, stop: StopRequest, phase: str, done: int = 0, total: int = 0) -> None:
         """Show what is being prepared; before the first step there is nothing to save, so a signal ends it here."""
         if stop.requested:
-            raise KeyboardInterrupt
+            raise self._interrupted(phase, done, total)
         self.tell(Preparing(phase, done, total))
+
+    def _interrupted(self, phase: str, done: int, total: int) -> Interrupted:
+        """What there is to say when a signal comes before the first step."""
+        if self.status_before is not None:
+            return Interrupted(
+                f"Interrupted while {phase}: the run is as it was, its checkpoints included.",
+                hint=f"resume with: {resume_command(self.run)}",
+            )
+        kept = "the prepared data is kept" if phase == BUILDING else "no data prepared in part is kept"
+        counted = f" ({done / total:.0%} done)" if total else ""
+        return Interrupted(
+            f"Interrupted while {phase}{counted}, before the first step: no run was begun, {kept}.",
+            hint=f"start again with: {shlex.join(['attnres', *sys.argv[1:]])}",
+        )
 
     def _record_start(self) -> None:
         created = datetime.now(UTC).isoformat(timespec="seconds")
@@ -249,12 +267,13 @@ class _Training:
             self._note(note)
         train, model = self.preset.train, self.session.model
         parameters = sum(p.numel() for p in model.parameters())
+        threads = torch.get_num_threads()
         epochs = self.session.batches.epoch_of(self.preset.steps)
         facts = (
             f"{self.preset.name}, {self.preset.residual.scheme}, seed {train.seed}"
             + (f": {summary}" if (summary := model.residual.summary()) else ""),
             f"{parameters / 1e6:.2f} M parameters on {self.session.device} "
-            f"({torch.get_num_threads()} threads), {train.precision}",
+            f"({threads} thread{'s' * (threads > 1)}), {train.precision}",
             f"{self.preset.steps} steps of {train.tokens_per_step:,} tokens "
             f"in {self.preset.accumulation_steps} micro-batch{'es' * (self.preset.accumulation_steps > 1)}, "
             f"{epochs:.2f} epochs of {self.preset.data.corpus}",
@@ -330,13 +349,6 @@ class _Training:
             hint=hint,
             exit_code=ExitCode.OUT_OF_MEMORY,
         )
-
-
-def _own_process() -> dict[str, object]:
-    import os
-    import platform
-
-    return {"pid": os.getpid(), "host": platform.node()}
 
 
 __all__ = ["Event", "TrainResult", "resume_command", "train"]

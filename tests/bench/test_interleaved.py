@@ -80,12 +80,41 @@ def test_ratios_are_taken_within_a_round() -> None:
 
 
 def test_warnings_name_the_arm_that_spreads_and_a_spinning_wait_policy() -> None:
-    steady = [1.0] * 7
+    steady, uneven = [1.0] * 7, [1.0, 1.0, 1.3, 1.3, 1.0, 1.3, 1.0]
     assert result_of(steady, steady).warnings == ()
-    wide = result_of(steady, [1.0, 1.0, 1.3, 1.3, 1.0, 1.3, 1.0])
-    assert [warning[:20] for warning in wide.warnings] == ["b: wall times spread"]
+    wide = result_of(steady, uneven)
+    assert len(wide.warnings) == 1
+    assert "(interquartile range): b 30%;" in wide.warnings[0]
     assert any("PASSIVE" in warning for warning in result_of(steady, steady, "default").warnings)
     assert any("5 rounds" in warning for warning in result_of(steady[:5], steady[:5]).warnings)
+
+
+def test_many_uneven_arms_are_counted_and_the_worst_named() -> None:
+    arms = tuple(Arm(f"arm {index}", samples := (1.0,) * 4 + (1.2 + index / 10,) * 3, samples) for index in range(5))
+    (warning,) = BenchResult(arms, warmup=1, setting=Setting(omp_wait_policy="passive")).warnings
+    assert "arm 4 60%, arm 3 50%, arm 2 40% and 2 more;" in warning
+
+
+def test_other_work_is_a_warning_where_it_is_known() -> None:
+    steady = Arm("a", (1.0,) * 7, (1.0,) * 7)
+    for cores, warned in ((None, False), (0.1, False), (1.5, True)):
+        setting = Setting(cores=2, omp_wait_policy="PASSIVE", other_cores=cores)
+        warnings = BenchResult((steady,), warmup=1, setting=setting).warnings
+        assert warnings == (("other processes kept 1.5 of 2 cores busy while the clock ran",) if warned else ())
+
+
+def test_the_clock_to_judge_by() -> None:
+    assert result_of([1.0], [1.0]).clock == "cpu"
+    cuda = Setting(device="cuda (a GPU)")
+    assert BenchResult((Arm("a", (1.0,), (1.0,)),), warmup=1, setting=cuda).clock == "wall"
+
+
+def test_results_written_before_a_field_was_added_load() -> None:
+    values = result_of([1.0, 2.0], [2.0, 3.0]).to_dict()
+    del values["calls"]
+    for key in ("other_cores", "torch", "processor"):
+        del values["setting"][key]
+    assert BenchResult.from_dict(values) == result_of([1.0, 2.0], [2.0, 3.0])
 
 
 def test_json_holds_every_sample_and_loads_back() -> None:

@@ -48,11 +48,3 @@ def test_the_plain_gpt_has_the_presets_shape() -> None:
     d, blocks, context = preset.model.d_model, preset.model.transformer_blocks, preset.model.context_tokens
     _, parameters = script("step_against_nanogpt").plain_step(preset, 300, torch.device("cpu"))
     assert parameters == 300 * d + context * d + blocks * (12 * d * d + 2 * d) + d
-
-
-def test_cost_of_schemes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["cost", "--preset", "cpu-tiny", "--rounds", "1"])
-    script("cost_of_schemes").main()
-    said = capsys.readouterr().out
-    assert "attnres-block" in said
-    assert "1 rounds cannot give a 95 % interval" in said

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import struct
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import attnres_cli
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
+from tests.cli.starting import on_a_terminal
 from tests.fabricated_runs import BLOCK_SCHEME, fabricate, loss_at
 from tests.golden_files import check_golden
 
@@ -247,39 +243,6 @@ def test_a_bench_that_cannot_run_leaves_the_other_tables(root: Path, capsys: pyt
 
 
 # ------------------------------------------------------------------ on a terminal
-
-
-def on_a_terminal(folder: Path, *words: str, columns: int = 80, **environment: str) -> str:
-    """What the program writes to a terminal of this width."""
-    pty = pytest.importorskip("pty")
-    import fcntl
-    import termios
-
-    parent, child = pty.openpty()
-    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    root = str(Path(attnres_cli.__file__).parent.parent)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnres_cli", *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": root, "TERM": "xterm-256color", **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=child,
-        stderr=subprocess.PIPE,
-    )
-    os.close(child)
-    written = b""
-    while True:
-        try:
-            part = os.read(parent, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        written += part
-    os.close(parent)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    return written.decode().replace("\r\n", "\n")
 
 
 def test_on_a_terminal_of_80_columns_nothing_is_wider_and_nothing_is_cut(root: Path) -> None:

@@ -57,6 +57,16 @@ def test_arms_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     added = block["parameters"] - base["parameters"]
     assert added == 2 * model["d_model"] * (model["sublayers"] + 1)
     assert {row["part"] for row in plan["tables"]["parameters"]["rows"]} >= {"embedding", "residual", "total"}
+    assert (plan["memory_accesses"]["blocks"], plan["memory_accesses"]["blocks_are_the_arms"]) == (4, True)
+    peaks = {row["part"]: row for row in plan["tables"]["memory"]["rows"]}
+    assert set(peaks) == {"weights", "optimiser state", "pass, at its peak", "total"}
+
+
+def test_blocks_are_found_whichever_scheme_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    for order in (("attnres-full", "attnres-block"), ("attnres-block", "attnres-full")):
+        words = [word for scheme in order for word in ("--residual", scheme)]
+        table = plan_json(capsys, "cpu-deep", *words, "--no-calibrate")["memory_accesses"]
+        assert (table["blocks"], table["blocks_are_the_arms"]) == (8, True)
 
 
 def test_pipeline_and_prefill(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,64 @@ def test_check_reports_every_error_of_every_file(presets: Command) -> None:
     assert checked["files"][0]["errors"][0]["nearest"] == "learning_rate"
 
 
+def test_check_looks_for_files_beside_every_other_error(presets: Command) -> None:
+    Path("here.txt").write_text("text")
+    Path("mine.toml").write_text(
+        'extends = "cpu-tiny"\n[data]\ncorpus = "text"\n'
+        'files = ["gone.txt", "here.txt", "none/*.txt"]\ntokenizer = "my.tiktoken"\n[train]\nseed = -1\n'
+    )
+    code, out, err = presets("check", "mine.toml", "--json")
+    errors = json.loads(out)["files"][0]["errors"]
+    assert code == 3
+    assert [each["where"] for each in errors] == ["mine.toml:4", "mine.toml:4", "mine.toml:5", "mine.toml:7"]
+    assert "there is no file" in errors[0]["what"]
+    assert "no file matches" in errors[1]["what"]
+    assert f"looked in {Path.cwd() / 'my.tiktoken'}" in errors[2]["expected"]
+    assert run(["train", "mine.toml", "--set", "train.seed=0"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "what"),
+    [
+        ('corpus = "jsonl"\nfiles = ["gone.jsonl"]\n', 4, "there is no file"),
+        ('corpus = "tokens"\nvocab_size = 9\nfiles = ["gone.bin"]\n', 5, "there is no file"),
+        (
+            'corpus = "tokens"\nvocab_size = 9\nfiles = ["there.bin"]\nvalidation_files = ["gone.bin"]\n',
+            6,
+            "data.validation_files: there is no file",
+        ),
+        ('corpus = "stdlib"\npackages = ["no_such_package"]\n', 4, "no installed package 'no_such_package'"),
+        ('tokenizer = "gpt2"\n', 3, "is not on this machine"),
+        ('tokenizer = "gpt3"\n', 3, "There is no tokenizer 'gpt3'."),
+    ],
+)
+def test_check_finds_every_kind_of_input_missing(
+    presets: Command, data: str, line: int, what: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "no-vocabularies"))
+    Path("there.bin").write_bytes(b"\0" * 64)
+    Path("mine.toml").write_text(f'extends = "cpu-tiny"\n[data]\n{data}')
+    code, _, err = presets("check", "mine.toml")
+    assert code == 3
+    assert err.startswith("error: ")
+    assert what in err
+    assert [each.strip() for each in err.splitlines() if "where:" in each] == [f"where: mine.toml:{line}"]
+
+
+def test_check_of_an_overlay_that_says_all_of_the_data_looks_for_its_files(presets: Command) -> None:
+    Path("over.toml").write_text('[data]\ncorpus = "text"\nfiles = ["gone.txt"]\n')
+    code, _, err = presets("check", "over.toml")
+    assert (code, "where: over.toml:3" in err) == (3, True)
+    Path("gone.txt").write_text("back again")
+    assert presets("check", "over.toml") == (0, "over.toml: overlay, no errors\n", "")
+
+
+def test_check_prepares_nothing(presets: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path / "cache"))
+    assert presets("check", "cpu-tiny", "cpu-small")[0] == 0
+    assert not (tmp_path / "cache").exists()
+
+
 def test_diff(presets: Command) -> None:
     code, out, _ = presets("diff", "cpu-tiny", "cpu-deep")
     assert code == 0

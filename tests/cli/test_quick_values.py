@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import pytest
 import typer
-import typer.core
 from typer.main import get_command
 
-from attnres_cli.cli import quick_values
+from attnres_cli.cli.quick_values import read_quickly
 
 
 class Colour(enum.Enum):
@@ -37,13 +36,18 @@ def command(
     there: Annotated[Path | None, typer.Option(exists=True)] = None,
     fromenv: Annotated[bool, typer.Option(envvar="QUICK_VALUES_FLAG")] = False,
     parsed: Annotated[str, typer.Option(parser=lambda word: word.upper())] = "x",
+    ranged: Annotated[int, typer.Option(min=1, max=5)] = 2,
+    called: Annotated[str | None, typer.Option(callback=lambda word: f"{word}, called")] = None,
 ) -> None:
     seen.update(locals())
 
 
-def call(words: list[str]) -> dict[str, Any]:
+def call(words: list[str], *, quickly: bool) -> dict[str, Any]:
     seen.clear()
-    get_command(app).main(args=words, standalone_mode=False)
+    parser = get_command(app)
+    if quickly:
+        read_quickly(parser)
+    parser.main(args=words, standalone_mode=False)
     return dict(seen)
 
 
@@ -51,34 +55,38 @@ LINES = [
     ["a"],
     ["a", "b", "--text", "t", "--path", "p/q", "--maybe", "m", "--many", "1", "--many", "2", "--paths", "x"],
     ["a", "--flag", "--number", "7", "--ratio", "1e-3", "--colour", "red", "--there", ".", "--parsed", "y"],
+    ["a", "--number", "7.0", "--ranged", "3", "--ratio", "inf"],
 ]
 
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_same_values_as_typer_itself(line: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUICK_VALUES_FLAG", "1")
-    quick = call(line)
-    assert getattr(typer.core.build_runtime_param, "is_quick", False), "installed by cli/app.py"  # type: ignore[attr-defined]
-    own = next(
-        cell.cell_contents
-        for cell in typer.core.build_runtime_param.__closure__  # type: ignore[attr-defined]
-        if callable(cell.cell_contents)
-    )
-    monkeypatch.setattr(typer.core, "build_runtime_param", own)
-    assert call(line) == quick
+    quick = call(line, quickly=True)
+    assert call(line, quickly=False) == quick
     assert quick["fromenv"] is True
 
 
 @pytest.mark.parametrize(
     "line",
-    [["a", "--number", "x"], ["a", "--colour", "blue"], ["a", "--there", "/no/such/file"], ["a", "--ratio", "one"]],
+    [
+        [],
+        ["a", "--number", "x"],
+        ["a", "--ranged", "0"],
+        ["a", "--ranged", "6"],
+        ["a", "--colour", "blue"],
+        ["a", "--there", "/no/such/file"],
+        ["a", "--ratio", "one"],
+    ],
 )
-def test_what_typer_checks_is_still_checked(line: list[str]) -> None:
-    with pytest.raises(Exception, match="(?i)valid|exist|one of|number|integer"):
-        call(line)
+def test_what_typer_refuses_is_refused_with_its_error(line: list[str]) -> None:
+    with pytest.raises(Exception) as quick:
+        call(line, quickly=True)
+    with pytest.raises(type(quick.value)) as own:
+        call(line, quickly=False)
+    assert str(quick.value) == str(own.value)
 
 
-def test_installing_twice_changes_nothing() -> None:
-    before = typer.core.build_runtime_param  # type: ignore[attr-defined]
-    quick_values.install()
-    assert typer.core.build_runtime_param is before  # type: ignore[attr-defined]
+def test_callbacks_see_the_value() -> None:
+    assert call(["a", "--called", "x"], quickly=True)["called"] == "x, called"
+    assert call(["a"], quickly=True)["called"] == "None, called"

@@ -14,6 +14,7 @@ import attnres_cli
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
 from attnres_cli.runs.directory import RunDirectory
+from tests.cli.starting import on_a_terminal
 from tests.fabricated_runs import BLOCK_SCHEME, fabricate, loss_at
 from tests.golden_files import check_golden
 
@@ -46,9 +47,10 @@ def out(capsys: pytest.CaptureFixture[str]) -> str:
 def test_ls_lists_every_run_with_its_last_loss(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", "ls"]) == 0
     lines = out(capsys).splitlines()
-    assert lines[0].split() == ["status", "done", "loss", "age", "name"]
+    assert lines[0].split() == ["status", "done", "loss", "age", "scheme", "preset", "seed", "name"]
     [line] = [line for line in lines if line.endswith(NAMES[1])]
     assert line.split()[:3] == ["finished", "100", f"{loss_at(100, 0.05):.4f}"]
+    assert line.split()[4:7] == ["attnres-block", "cpu-tiny", "0"]
     [line] = [line for line in lines if line.endswith(NAMES[2])]
     assert line.split()[:3] == ["interrupted", "40", f"{loss_at(40, 0.0):.4f}"]
 
@@ -73,6 +75,39 @@ def test_ls_as_json_is_complete(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert set(found) == {*NAMES, "diverged"}
     assert found[NAMES[0]]["loss_nats"] == loss_at(100, 0.0)
     assert found[NAMES[2]]["progress"] == 0.4
+    assert (found[NAMES[1]]["scheme"], found[NAMES[1]]["preset"], found[NAMES[1]]["seed"]) == (
+        "attnres-block",
+        "cpu-tiny",
+        0,
+    )
+
+
+def ls_on_a_terminal(folder: Path, columns: int) -> list[str]:
+    text = on_a_terminal(folder, "runs", "ls", columns=columns)
+    return [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", text).splitlines()]
+
+
+def test_ls_fits_80_columns_and_what_it_shows_can_be_typed(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabricate(root, "gpu-deep-124m-prenorm-s12-20260102-030406-ab12", manifest={"preset_name": "gpu-deep-124m"})
+    lines = ls_on_a_terminal(root.parent, 80)
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["status", "done", "loss", "scheme", "preset", "seed", "name"]  # only the age is missing
+    shown = [line.split()[-1] for line in lines[3:]]
+    assert {"…030405-ab12", "…030406-ab12", "…cd34", "diverged"} <= set(shown)  # two names end in ab12
+    for name in ("…030406-ab12", "cd34"):
+        assert run(["runs", "show", name]) == 0
+    assert "gpu-deep-124m-prenorm-s12-20260102-030406-ab12" in capsys.readouterr().out
+
+
+def test_ls_leaves_out_what_is_least_useful_on_a_narrower_terminal(root: Path) -> None:
+    lines = ls_on_a_terminal(root.parent, 62)
+    assert max(map(len, lines)) <= 62
+    assert lines[0].split() == ["status", "loss", "scheme", "seed", "name"]
+
+
+def test_ls_in_a_pipe_has_whole_names(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", "ls"]) == 0
+    assert {line.split()[-1] for line in out(capsys).splitlines()} >= {NAMES[0], NAMES[1]}
 
 
 def test_ls_of_another_folder(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,10 +127,10 @@ def test_ls_survives_broken_runs(root: Path, capsys: pytest.CaptureFixture[str])
     assert [line for line in lines if line.endswith(NAMES[1])][0].split()[:2] == ["!", "!"]
 
 
-def test_ls_loads_no_torch_numpy_or_pydantic(root: Path) -> None:
+def test_ls_loads_no_slow_library(root: Path) -> None:
     code = (
         "import sys\nfrom attnres_cli.cli.app import run\nassert run(['runs', 'ls']) == 0\n"
-        "print({'torch', 'numpy', 'pydantic'} & set(sys.modules))"
+        "print({'torch', 'numpy', 'pydantic', 'rich'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

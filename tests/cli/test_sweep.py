@@ -194,7 +194,7 @@ def test_a_sweep_runs_prints_reprints_and_grows(
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in before.items())
 
     assert run(["sweep", "depth-width", "./small.toml", *GRID, "--set", "train.seed=9"]) == 3
-    assert "preset_digest" in capsys.readouterr().err
+    assert "train.seed was 0 and is now 9" in capsys.readouterr().err
 
 
 def test_a_run_that_diverges_is_a_row_and_the_sweep_goes_on(capsys: pytest.CaptureFixture[str]) -> None:

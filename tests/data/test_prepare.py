@@ -265,6 +265,19 @@ def test_prepare_a_preset(cache: Path) -> None:
     assert found.was_cached
 
 
+def test_looking_for_prepared_data_in_an_empty_cache_reads_no_corpus(cache: Path, folder: Path) -> None:
+    """A plan asks, and must not wait for gigabytes to be hashed."""
+    (folder / "latin.txt").write_bytes(b"caf\xe9 " * 100)
+    data = {"corpus": "text", "files": [str(folder / "*.txt")], "undecodable": "strict"}
+    with pytest.raises(UserError):  # it would be refused as soon as somebody read it
+        prepare(preset_of(data, 16), cache_folder=cache)
+    assert find_prepared(preset_of(data, 16), cache_folder=cache) is None
+    data["files"] = [str(folder / "gone.txt"), str(folder / "*.md")]
+    with pytest.raises(UserError) as caught:
+        find_prepared(preset_of(data, 16), cache_folder=cache)
+    assert len(caught.value.faults) == 2
+
+
 @pytest.mark.parametrize(("context_tokens", "short"), [(2000, ["validation"]), (20_000, ["training", "validation"])])
 def test_corpus_shorter_than_one_sequence(cache: Path, context_tokens: int, short: list[str]) -> None:
     with pytest.raises(UserError) as caught:

@@ -100,9 +100,9 @@ def test_splitting_and_turning_at_once_is_the_same_and_so_is_its_gradient() -> N
     rotary = Rotary(head_dim=4, context_tokens=5, theta=100.0)
     rotary.fill(torch.float64)
     heads = torch.randn(2, 3, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    q, k, v = rotary.split(heads, (3, 2, 1))
+    q, k, v = rotary.split(heads.clone(), (3, 2, 1))  # which uses up what it is given
     for found, expected in ((q, rotary(heads[:, :, :3])), (k, rotary(heads[:, :, 3:5])), (v, heads[:, :, 5:])):
         torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
-    assert torch.autograd.gradcheck(lambda x: rotary.split(x, (3, 2, 1)), heads)
-    only_v = torch.autograd.grad(rotary.split(heads, (3, 2, 1))[2].sum(), heads)[0]
+    assert torch.autograd.gradcheck(lambda x: rotary.split(x.clone(), (3, 2, 1)), heads)
+    only_v = torch.autograd.grad(rotary.split(heads.clone(), (3, 2, 1))[2].sum(), heads)[0]
     assert torch.equal(only_v, torch.cat((torch.zeros(2, 3, 5, 4), torch.ones(2, 3, 1, 4)), 2).double())

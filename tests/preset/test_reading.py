@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from attnres_cli.errors import UserError
+from attnres_cli.preset.options import Given
 from attnres_cli.preset.reading import Preset, check_file, load_preset, preset_from_dict
 
 Write = Callable[[str, str], Path]
@@ -84,6 +85,55 @@ def test_extends_of_what_is_not_there(load: Load, write: Write) -> None:
     assert (found.where, found.nearest) == ("b.toml:1", "cpu-tiny")
     write("c.toml", 'extends = ["base", "cpu-tiny"]\n')
     assert fault(load, "c.toml").where == "c.toml:1"
+
+
+@pytest.mark.parametrize(
+    ("extends", "parent", "said"),
+    [
+        ("cpu-tny", "", "There is no preset 'cpu-tny'."),
+        ("gone.toml", "", "There is no file gone.toml."),
+        ("other.toml", 'extends = "broken.toml"\n', "circle"),
+        ("other.toml", "[train]\nseed =\n", "other.toml"),
+        ("other.toml", 'extends = "gone.toml"\n[train]\nlog_every_steps = 0\n', "There is no file gone.toml."),
+    ],
+)
+def test_a_broken_extends_hides_nothing(
+    extends: str, parent: str, said: str, load: Load, write: Write, members: Any
+) -> None:
+    write("other.toml", parent)
+    write("broken.toml", f'extends = "{extends}"\n[train]\nlearnig_rate = 1\nseed = -1\n[modle]\nd_model = 3\n')
+    checked = check_file("broken.toml", members=members)
+    assert checked.kind == "preset"
+    assert any(said in f"{each.what} {each.where}" for each in checked.faults)
+    own = [
+        each
+        for each in checked.faults
+        if (each.where or "").startswith("broken.toml:") and each.where != "broken.toml:1"
+    ]
+    assert [(each.where, each.nearest) for each in own] == [
+        ("broken.toml:3", "learning_rate"),
+        ("broken.toml:4", None),
+        ("broken.toml:5", "model"),
+    ]
+    assert not any("is missing" in each.what for each in checked.faults)  # the parent may say it
+    assert ("log_every_steps = 0" in str(checked.faults)) == ("log_every_steps" in parent)
+    with pytest.raises(UserError) as caught:
+        load("broken.toml", sets=["train.beta1=2"])
+    faults = caught.value.faults
+    assert set(checked.faults) < set(faults)
+    assert [each.where for each in faults if each not in checked.faults] == ["--set train.beta1=2"]
+
+
+def test_options_that_stand_for_a_key_come_last_and_are_named(load: Load, members: Any, project: Path) -> None:
+    preset = load(sets=["train.seed=3"], given=[Given("--seed 5", "train.seed", 5)])
+    assert preset.train.seed == 5
+    assert str(preset.origins["train.seed"]) == "--seed 5"
+    with pytest.raises(UserError) as caught:
+        load(given=[Given("--device cdua", "train.device", "cdua"), Given("--seed -1", "train.seed", -1)])
+    assert {each.where for each in caught.value.faults} == {"--device cdua", "--seed -1"}
+    with pytest.raises(UserError) as caught:
+        preset.replace({"train.horizon_tokens": 0}, said_by="--steps 0")
+    assert caught.value.faults[0].where == "--steps 0"
 
 
 def test_a_preset_may_extend_the_one_it_hides(write: Write, project: Path) -> None:

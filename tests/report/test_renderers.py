@@ -14,6 +14,8 @@ from rich.cells import cell_len
 
 from attnres_cli.errors import UserError
 from attnres_cli.report.document import Block, Chart, Document, Notice, formats, render
+from attnres_cli.report.renderers import _quick, _rich
+from attnres_cli.report.renderers._layout import UNLIMITED_COLUMNS
 from attnres_cli.report.table import Cell, Column, Table
 
 NASTY = "[bold]|<script>alert(1)</script>`*_\x1b[31m"
@@ -131,6 +133,56 @@ def test_on_a_terminal_nothing_is_wider_than_it_and_no_number_is_lost(
     text = render(Document("d", blocks), "table", width_columns=width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert text.count(f"{value:,.3f}".replace("-0.000", "0.000")) == len(many_columns) * len(runs)
+
+
+def without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+plain_names = st.text(st.characters(codec="latin-1", exclude_categories=("Cs",)), max_size=30)
+cells = st.builds(
+    Cell,
+    value=st.one_of(st.none(), st.floats(-1e5, 1e5)),
+    note=st.one_of(st.none(), st.sampled_from(["a note", "another"])),
+    failed=st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(plain_names, max_size=3),
+    st.lists(cells, min_size=2, max_size=2),
+    st.sampled_from(["", "title"]),
+    st.sampled_from(["", "unit"]),
+    st.booleans(),
+    st.sampled_from([40, 80, UNLIMITED_COLUMNS]),
+)
+def test_the_quick_way_of_drawing_and_rich_agree(
+    names: list[str], numbers: list[Cell], title: str, unit: str, folds: bool, width: int
+) -> None:
+    columns = (
+        Column("name", "name"), Column("a", "first", unit, "number", decimals=3), Column("b", "second", kind="number")
+    )  # fmt: skip
+    rows = tuple({"name": name, "a": numbers[0], "b": numbers[1]} for name in names)
+    table = Table("t", title, columns, rows, caption="caption" * bool(title), remarks=("remark",), folds=folds)
+    document = Document("d", (table, Notice("notice", tuple(names), "result")))
+    for colour in (False, True):
+        quick = _quick.draw(document, width, colour)
+        if quick is not None:
+            own = _rich.draw(document, width, colour)
+            assert [line.rstrip() for line in without_colour(quick).splitlines()] == [
+                line.rstrip() for line in without_colour(own).splitlines()
+            ]
+            assert ("\x1b[" in quick) == colour
+    if width == UNLIMITED_COLUMNS and all(name.strip() and name.isascii() for name in names):
+        assert _quick.draw(document, width, False) is not None
+
+
+@pytest.mark.parametrize("name", ["名前", "e\u0301", "ｆ"])
+def test_letters_that_take_no_column_or_two_are_measured_by_rich(name: str) -> None:
+    document = Document("d", (Table("t", "t", COLUMNS[:2], ({"run": name, "loss_nats": 1.0},)),))
+    assert _quick.draw(document, 80, False) is None
+    assert name in render(document, "table", width_columns=80)
 
 
 # ------------------------------------------------------------------ markdown

@@ -122,6 +122,24 @@ def test_nothing_finished_is_said_so() -> None:
     assert lowest_facts(grid_of(losses)) == {"compared_cells": 0, "arms": {}}
 
 
+def test_a_sweep_without_a_finished_run_shows_no_empty_grid_and_says_how_to_go_on() -> None:
+    losses = {(None, 8.0): ("interrupted", None), (None, 16.0): (None, None)}
+    document = sweep_document(fabricated_sweep.sweep_document(losses, status="interrupted"))
+    text = render(document, "table")
+    assert "Validation loss" not in text
+    assert "Lowest cell" not in text
+    assert "No run has finished\n  Go on with: attnres sweep resume fabricated\n" in text
+    assert {"cells", "unfinished"} == set(document.tables)
+
+
+def test_an_interrupted_sweep_shows_what_is_finished() -> None:
+    document = sweep_document(fabricated_sweep.sweep_document({(None, 8.0): (2.0, None), (None, 16.0): (None, None)}))
+    assert cells_of(document.tables["loss_plain"])["loss"] == ["2.0000", "—"]
+    assert "loss_mixing" not in document.tables
+    assert "difference_mixing" not in document.tables
+    assert "nothing to compare" in render(document, "table")
+
+
 def test_one_scheme_has_no_difference_grid() -> None:
     document = fabricated_sweep.sweep_document({(None, 8.0): (2.0,), (None, 16.0): (1.9,)}, arms=("plain",))
     grid = Grid.of(document)
@@ -151,6 +169,17 @@ def test_the_plan_prices_every_cell_and_says_what_is_pinned() -> None:
     assert re.search(r"r8 +8×64 +4×16 .* \+0.25 +\+3.4 +\+2.0", text)
 
 
+def test_the_cells_fit_a_terminal_of_eighty_columns_with_every_count() -> None:
+    document = fabricated_sweep.sweep_document(TWO_AXES, arms=("prenorm", "attnres-block"))
+    cells = plan_document(document, 80).tables["cells"]
+    assert cells.width_columns <= 80
+    text = render(plan_document(document, 80), "table", width_columns=80)
+    assert re.search(r"r30-h0.3 +2×60 +4×15 +180 +401k \+0.25 +3M \+3.4 +\+2.0 +0.004$", text, re.MULTILINE)
+    assert text.count("r30-h0.3") == 1
+    assert "whose 400,000 non-embedding parameters are pinned" in " ".join(text.split())
+    assert plan_document(document, 200).tables["cells"] == plan_document(document).tables["cells"]
+
+
 def test_json_holds_the_whole_file_and_the_lowest_cells() -> None:
     document = fabricated_sweep.sweep_document(MOVING)
     printed = json.loads(render(sweep_document(document), "json"))
@@ -163,7 +192,7 @@ def test_json_holds_the_whole_file_and_the_lowest_cells() -> None:
 
 @pytest.mark.parametrize("width", [80, None])
 def test_a_sweep_in_a_terminal_of_eighty_columns_and_in_a_pipe(width: int | None) -> None:
-    text = render(sweep_document(fabricated_sweep.sweep_document(TWO_AXES)), "table", width_columns=width)
+    text = render(sweep_document(fabricated_sweep.sweep_document(TWO_AXES), width), "table", width_columns=width)
     check_golden(f"sweep_{width or 'pipe'}.txt", text)
     if width:
         assert max(map(len, text.splitlines())) <= width

@@ -79,7 +79,7 @@ def call_everything(width: int, narrow: torch.dtype) -> None:
     consumers = [Consumer(rows(), scale, query, site.log_total, site.logits, 0)] * 2
     for carry in (rows(), None):
         KERNELS.norm_backward(rows(narrow), normed, gain, 1e-12, carry)
-        KERNELS.source_backward(rows(narrow), scale, consumers, carry)
+        KERNELS.source_backward([rows(narrow)], [scale], [consumers], carry)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,6 @@ def test_rows_behind_an_address_are_read_by_the_vector(compiled: dict[str, list[
     """Four numbers at once: without the hint that an address is a multiple of 16, each would be loaded singly."""
     scale = torch.ones(16)
     value = torch.zeros(16, 1024)
-    KERNELS.source_backward(value, scale, [Consumer(value, scale, value[0], scale, scale[:, None], 0)], None)
+    KERNELS.source_backward([value], [scale], [[Consumer(value, scale, value[0], scale, scale[:, None], 0)]], None)
     loads = [line for line in compiled["source_backward_kernel"][0].splitlines() if "ld.global" in line]
     assert sum(".v4." in line or ".v2.b64" in line for line in loads) >= 6  # two per row of source, gradient and query

@@ -50,6 +50,18 @@ def test_names_and_unique_beginnings(root: Path, ref: str, name: str) -> None:
     assert find_run(ref, root).name == name
 
 
+@pytest.mark.parametrize("ref", ["ab12", "…ab12", "030405-ab12"])
+def test_a_unique_end_of_a_name_is_enough(root: Path, ref: str) -> None:
+    RunDirectory.create(root / "group", "stem", "cpu-tiny-prenorm-s0-20260102-030405-ab12")
+    assert find_run(ref, root).name.endswith("-ab12")
+    with pytest.raises(UserError):  # an end begins after a hyphen
+        find_run("b12", root)
+    RunDirectory.create(root, "stem", "cpu-tiny-block-s0-20260102-030405-ab12")
+    with pytest.raises(UserError) as caught:
+        find_run(ref, root)
+    assert "is the end of 2 runs" in str(caught.value)
+
+
 def test_paths_work_from_anywhere(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = RunDirectory.create(tmp_path / "other", "stem", "apart")
     monkeypatch.chdir(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from attnres_cli.errors import UserError
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.removal import check_removable, remove_run, size_bytes, why_not
-from tests.runs.test_state import dead_pid
+from tests.runs.test_process import dead_pid
 
 
 def ended(root: Path, name: str) -> RunDirectory:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -17,15 +14,8 @@ from attnres_cli.runs.state import (
     beating,
     first_state,
     judged_status,
-    process_is_gone,
 )
-
-
-def dead_pid() -> int:
-    """The number of a process that has ended and been waited for."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
+from tests.runs.test_process import dead_pid
 
 
 def test_a_new_state_reads_as_running() -> None:
@@ -60,15 +50,6 @@ def test_a_state_that_is_none_is_unreadable(state: dict[str, object]) -> None:
 
 def test_a_running_state_without_a_heartbeat_is_stale() -> None:
     assert judged_status({"status": "running", "heartbeat": "now"}) == STALE
-
-
-@pytest.mark.parametrize("pid", [None, "12", -1, 0])
-def test_a_process_number_that_is_none_proves_nothing(pid: object) -> None:
-    assert not process_is_gone({"host": platform.node(), "pid": pid})
-
-
-def test_own_process_is_not_gone() -> None:
-    assert not process_is_gone({"host": platform.node(), "pid": os.getpid()})
 
 
 def test_the_heart_beats_while_the_body_runs_and_stops_with_it() -> None:

@@ -211,7 +211,8 @@ def test_the_same_name_for_another_request_is_refused_with_the_difference(tmp_pa
     run_again(tmp_path, Trainer())
     for changes, words in (
         ({"match": "flops"}, 'match was "parameters" and is now "flops"'),
-        ({"preset": PRESET.replace({"train.seed": 7})}, "preset_digest"),
+        ({"preset": PRESET.replace({"train.seed": 7})}, "differently: train.seed was 0 and is now 7."),
+        ({"preset": PRESET.replace({"model.head_dim": 8})}, "differently: model.head_dim was left out and is now 8."),
         ({"arms": ARMS[:1]}, "arms was"),
         ({"budget": Budget("flops", 1e12)}, "budget was"),
         ({"learning_rate_power": 0.0}, "learning_rate_power was -0.5 and is now 0.0"),

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from attnres_cli.data.documents import Document
-from attnres_cli.data.file_patterns import find_files
-from attnres_cli.errors import UserError, nearest_name
+from attnres_cli.data.file_patterns import find_files, missing_files
+from attnres_cli.errors import Fault, UserError, nearest_name
 from attnres_cli.preset.schema import DataConfig, FilePath
 
 GIVES = Document
@@ -25,6 +25,11 @@ class Config(DataConfig):
         description="paths and globs (`**` for any depth), relative to the preset's folder"
     )
     field: str = Field("text", description="the field of each line's object that holds the text")
+
+
+def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
+    """(key, fault) of every path and glob that leads nowhere."""
+    return (("files", fault) for fault in missing_files(config.files, base_folder, key="data.files"))
 
 
 def documents(config: Config, base_folder: Path) -> Iterator[Document]:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from attnres_cli.data.documents import Document
 from attnres_cli.data.file_patterns import read_file
-from attnres_cli.errors import UserError, nearest_name
+from attnres_cli.errors import Fault, UserError, nearest_name
 from attnres_cli.preset.schema import DataConfig
 
 # Tests repeat themselves, encodings and pydoc_data are tables, lib2to3 and idlelib are gone from newer versions. The
@@ -39,6 +39,18 @@ class Config(DataConfig):
     packages: tuple[str, ...] = Field(
         (), description="installed packages, by import name, whose .py sources are added (torch: 46 MB, sympy: 26 MB)"
     )
+
+
+def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
+    """(key, fault) where this Python has no sources of its library, and for every package that is not installed."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    if next(_python_files(library, everything=False), None) is None:
+        yield from (("corpus", fault) for fault in _no_sources("the standard library", str(library)).faults)
+    for package in dict.fromkeys(config.packages):
+        try:
+            next(_package_sources(package), None)
+        except UserError as error:
+            yield from (("packages", fault) for fault in error.faults)
 
 
 def documents(config: Config, base_folder: Path) -> Iterator[Document]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from attnres_cli.data.documents import TokenDocument
+from attnres_cli.errors import UserError
 from attnres_cli.preset.schema import Complaint, DataConfig, NonNegativeInt, OnlyWith, PositiveInt
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 PAD, BEGIN, ANSWER, FIRST_SYMBOL = 0, 1, 2, 3
+_MARKS = {PAD: ".", BEGIN: "^", ANSWER: "?"}
 _NUMBERS_AT_ONCE = 2**20
 _STREAM_ORDER, _STREAM_VALUES, _STREAM_QUESTIONS = 0, 1, 2
 
@@ -96,8 +98,21 @@ def vocabulary_size(config: Config) -> int:
 
 def decode(config: Config, ids: list[int]) -> str:
     """The tokens as text: `^ 12 4 ? 12 4 .` (begin, symbols, answer, symbols, pad)."""
-    marks = {PAD: ".", BEGIN: "^", ANSWER: "?"}
-    return " ".join(marks.get(token, str(token - FIRST_SYMBOL)) for token in ids)
+    return " ".join(_MARKS.get(token, str(token - FIRST_SYMBOL)) for token in ids)
+
+
+def encode(config: Config, text: str) -> list[int]:
+    """The tokens of a text in the spelling of `decode`. Raises UserError at a word that is no token."""
+    marks = {mark: token for token, mark in _MARKS.items()}
+    ids = []
+    for word in text.split():
+        if word not in marks and not (word.isdecimal() and int(word) < config.symbols):
+            raise UserError(
+                f"'{word}' is no token of this corpus.",
+                expected=f"^ (begin), ? (answer), . (pad) and symbols 0 to {config.symbols - 1}, separated by spaces",
+            )
+        ids.append(marks[word] if word in marks else FIRST_SYMBOL + int(word))
+    return ids
 
 
 def _copy(config: Config, first: int, count: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:

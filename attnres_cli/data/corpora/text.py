@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from attnres_cli.data.documents import Document
-from attnres_cli.data.file_patterns import find_files, is_pattern, read_file
-from attnres_cli.errors import UserError
+from attnres_cli.data.file_patterns import find_files, is_pattern, missing_files, read_file
+from attnres_cli.errors import Fault, UserError
 from attnres_cli.preset.schema import DataConfig, FilePath
 
 GIVES = Document
@@ -23,6 +23,11 @@ class Config(DataConfig):
     files: Annotated[tuple[str, ...], Field(min_length=1), FilePath()] = Field(
         description="paths and globs (`**` for any depth), relative to the preset's folder"
     )
+
+
+def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
+    """(key, fault) of every path and glob that leads nowhere."""
+    return (("files", fault) for fault in missing_files(config.files, base_folder, key="data.files"))
 
 
 def documents(config: Config, base_folder: Path) -> Iterator[Document]:

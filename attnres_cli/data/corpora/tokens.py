@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from attnres_cli.data.documents import TokenFile
-from attnres_cli.data.file_patterns import find_files
-from attnres_cli.errors import UserError
+from attnres_cli.data.file_patterns import find_files, missing_files
+from attnres_cli.errors import Fault, UserError
 from attnres_cli.preset.schema import DataConfig, FilePath, PositiveInt
 
 HEADER_BYTES = 256 * 4
@@ -43,6 +43,12 @@ class Config(DataConfig):
     )
     vocab_size: Annotated[PositiveInt, Field(le=2**32)] = Field(description="token ids are below this")
     dtype: Literal["uint16", "uint32"] = Field("uint16", description="type of one id in the files")
+
+
+def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
+    """(key, fault) of every path and glob that leads nowhere."""
+    for key, patterns in (("files", config.files), ("validation_files", config.validation_files)):
+        yield from ((key, fault) for fault in missing_files(patterns, base_folder, key=f"data.{key}"))
 
 
 def documents(config: Config, base_folder: Path) -> Iterator[TokenFile]:

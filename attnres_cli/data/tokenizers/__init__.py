@@ -50,6 +50,9 @@ class Tokenizer(Protocol):
         The spelling of a special token inside a text is ordinary text.
         """
 
+    def token_bytes(self, token: int) -> bytes:
+        """The UTF-8 bytes of one id, which may begin or end within a character; specials by their spelling."""
+
     def decode(self, ids: Sequence[int]) -> str:
         """The ids as text; end of text shows as <|endoftext|>, bytes that are no whole character as U+FFFD."""
 

@@ -141,6 +141,11 @@ class TiktokenTokenizer:
 
         return encode_on_all_cores(self._encoding, texts)
 
+    def token_bytes(self, token: int) -> bytes:
+        from attnres_cli.data.byte_pairs import token_bytes
+
+        return token_bytes(self._encoding, token)
+
     def decode(self, ids: Sequence[int]) -> str:
         from attnres_cli.data.byte_pairs import decode
 

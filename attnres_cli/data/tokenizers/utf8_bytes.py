@@ -35,9 +35,11 @@ class ByteTokenizer:
 
         return [np.frombuffer(text, dtype=np.uint8).astype(np.uint32) for text in texts]
 
+    def token_bytes(self, token: int) -> bytes:
+        return bytes([token]) if token < 256 else END_OF_TEXT.encode()
+
     def decode(self, ids: Sequence[int]) -> str:
-        pieces = b"".join(bytes([token]) if token < 256 else END_OF_TEXT.encode() for token in ids)
-        return pieces.decode("utf-8", errors="replace")
+        return b"".join(map(self.token_bytes, ids)).decode("utf-8", errors="replace")
 
 
 def names() -> tuple[str, ...]:

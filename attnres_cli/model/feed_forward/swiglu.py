@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnres_cli.model import PLAIN_PASS_DEVICES
 from attnres_cli.model.sublayer import MatrixSpec, Project, Sublayer
+from attnres_cli.native import operators
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import SublayerInput
 
@@ -40,12 +41,33 @@ class FeedForward(Sublayer):
 
 def gated(gate_up: Tensor) -> Tensor:
     """silu(gate) ⊙ up of [..., 2 f], gate first: [..., f]."""
+    if operators.usable(gate_up):
+        fused: Tensor = _NativeGated.apply(gate_up)  # type: ignore[no-untyped-call]
+        return fused
     full_precision = gate_up.dtype in (torch.float32, torch.float64)
     if full_precision and gate_up.device.type in PLAIN_PASS_DEVICES and not torch.compiler.is_compiling():
         out: Tensor = _CpuGated.apply(gate_up)  # type: ignore[no-untyped-call]
         return out
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate) * up
+
+
+class _NativeGated(torch.autograd.Function):
+    """The same in one pass each way, in C++; nothing is kept but the input."""
+
+    @staticmethod
+    def forward(ctx: Any, gate_up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate_up)
+        out: Tensor = torch.ops.attnres.swiglu(gate_up.reshape(-1, gate_up.shape[-1]))
+        return out.view(*gate_up.shape[:-1], -1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (gate_up,) = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.shape[-1]).contiguous()
+        out: Tensor = torch.ops.attnres.swiglu_backward(rows, gate_up.reshape(-1, gate_up.shape[-1]))
+        return out.view_as(gate_up)
 
 
 class _CpuGated(torch.autograd.Function):

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnres_cli.report.document import Block, Notice
-from attnres_cli.report.numbers import duration, format_for
+from attnres_cli.report.numbers import byte_unit, duration, format_for
 from attnres_cli.report.table import Cell, Column, Row, Table
 
 # Above this share of the smallest mean square, epsilon bends what it is added to by a visible amount.
 WEIGHTY_EPSILON = 1e-3
-MEMORY_LABELS = {"gradients": "gradients at the peak"}
+# What the pass itself holds at the peak; which of it there is, depends on the moment.
+PASS_PARTS = ("gradients", "activations", "logits")
 
 Plan = Mapping[str, Any]
 Arm = Mapping[str, Any]
@@ -65,8 +66,10 @@ def flops(arms: Sequence[Arm]) -> Table:
 
 
 def memory(plan: Plan, arms: Sequence[Arm]) -> Table:
-    by_part = "memory_bytes_by_part"
-    rows = [(MEMORY_LABELS.get(part, part), [arm[by_part][part] for arm in arms]) for part in arms[0][by_part]]
+    parts = [arm["memory_bytes_by_part"] for arm in arms]
+    rows = [(name, [part[name] for part in parts]) for name in parts[0] if name not in PASS_PARTS]
+    # One row: at another moment the same bytes are another kind, so that rows of kinds could not be compared.
+    rows.append(("pass, at its peak", [sum(part[name] for name in PASS_PARTS) for part in parts]))
     rows.append(("total", [arm["memory_bytes"] for arm in arms]))
     sequences, context = plan["schedule"]["micro_batch_sequences"], plan["model"]["context_tokens"]
     return _side_by_side(
@@ -76,13 +79,32 @@ def memory(plan: Plan, arms: Sequence[Arm]) -> Table:
         rows,
         kind="bytes",
         caption=f"one micro-batch of {sequences} × {context:,} tokens, eager, {plan['schedule']['precision']}",
+        remarks=[f"{arm['scheme']}: the pass peaks {_moment(part)}" for arm, part in zip(arms, parts, strict=True)],
     )
+
+
+def _moment(parts: Mapping[str, float]) -> str:
+    """When a pass holds most, and what it then holds."""
+    held = [f"{name} {_megabytes(parts[name])}" for name in ("activations", "logits", "gradients") if parts[name]]
+    if not parts["activations"] and not parts["logits"]:
+        return f"in the optimiser's step ({', '.join(held)})"
+    when = "at the loss" if parts["logits"] else "in the backward pass, when the logits are gone"
+    return f"{when} ({', '.join(held)})"
+
+
+def _megabytes(count: float) -> str:
+    unit, size = byte_unit([count])
+    return f"{count / size:.1f} {unit}"
 
 
 def accesses(table: Mapping[str, Any], d_model: int) -> Table:
     sublayers, count = table["sublayers"], table["blocks"]
     size = f"{sublayers / count:g}"
-    whose = "" if table["blocks_are_the_arms"] else " (the paper's; no arm here has blocks)"
+    whose = ""
+    if not table["blocks_are_the_arms"]:
+        usual = table["usual_blocks"]
+        why = "the paper's" if count == usual else f"the paper's {usual} are more than there are sublayers"
+        whose = f" ({why}; no scheme here has blocks of its own)"
     return Table(
         key="memory_accesses",
         title="Memory accesses of the residual path, per token and sublayer",

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from attnres_cli.report.numbers import short_count
 from attnres_cli.report.sweep import QUANTITIES, Grid, SweepDocument
 from attnres_cli.report.table import ABSENT, Cell, Column, Table
 from attnres_cli.report.values import spelt_out
 
 
-def cells_table(grid: Grid) -> Table:
-    """Every possible cell: its whole shape, real counts, mismatch and learning rate."""
+def cells_table(grid: Grid, width_columns: int | None = None) -> Table:
+    """Every possible cell: its whole shape, real counts, mismatch and learning rate.
+
+    width_columns: of the terminal; where the whole table is wider, short counts stand beside their mismatch.
+    """
+    whole = _whole_table(grid)
+    return whole if width_columns is None or whole.width_columns <= width_columns else _short_table(grid)
+
+
+def _whole_table(grid: Grid) -> Table:
     document = grid.document
     match = document["request"]["match"]
     pinned, other = QUANTITIES[match], QUANTITIES["flops" if match == "parameters" else "parameters"]
@@ -39,11 +48,46 @@ def cells_table(grid: Grid) -> Table:
     remarks = (
         f"Pinned: {pinned[1]}, to {document['reference']['counts'][pinned[0]]:,.6g} of the preset's own shape "
         f"({_shape_text(document['reference']['shape'])}); other: {other[1]} against that shape's.",
-        *_arm_remarks(document),
-        document["learning_rate_rule"],
-        _budget_remark(document),
+        *_common_remarks(document),
     )
-    return Table("cells", "Cells", columns, rows, remarks=tuple(remark for remark in remarks if remark))
+    return Table("cells", "Cells", columns, rows, remarks=remarks)
+
+
+def _short_table(grid: Grid) -> Table:
+    """What decides: shape, counts with their difference to the preset's own shape, what the schemes add."""
+    document = grid.document
+    quantity, words = QUANTITIES[document["request"]["match"]]
+    others = grid.labels[1:]
+    columns = (
+        Column("cell", "cell"),
+        Column("shape", "L_b×d"),
+        Column("heads", "heads"),
+        Column("d_ff", "d_ff"),
+        Column("non_embedding_parameters", "non-emb.", unit="Δ %", kind="number"),
+        Column("training_flops_per_token", "FLOP/tok", unit="Δ %", kind="number"),
+        *(Column(f"flops_{label}", label, "FLOPs %", "number", decimals=1, scale=100, signed=True) for label in others),
+        Column("learning_rate", "peak lr", kind="number"),
+    )
+    rows = []
+    for cell in document["cells"]:
+        row = _cell_row(grid, cell, others)
+        for key, decimals in (("non_embedding_parameters", 2), ("training_flops_per_token", 1)):
+            text = f"{short_count(row[key])} {100 * cell['mismatch'][key]:+.{decimals}f}"
+            row[key] = Cell(row[key], text=text)
+        row["d_ff"] = str(row["d_ff"])
+        row["learning_rate"] = Cell(cell["learning_rate"], text=f"{cell['learning_rate']:.3g}")
+        rows.append(row)
+    remarks = (
+        f"Δ %: against the preset's own shape ({_shape_text(document['reference']['shape'])}), whose "
+        f"{document['reference']['counts'][quantity]:,.6g} {words} are pinned. Heads are number × size.",
+        *_common_remarks(document),
+    )
+    return Table("cells", "Cells", columns, tuple(rows), remarks=remarks)
+
+
+def _common_remarks(document: SweepDocument) -> tuple[str, ...]:
+    remarks = (*_arm_remarks(document), document["learning_rate_rule"], _budget_remark(document))
+    return tuple(remark for remark in remarks if remark)
 
 
 def _cell_row(grid: Grid, cell: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:

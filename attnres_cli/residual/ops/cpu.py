@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnres_cli.native import build
 from attnres_cli.native import operators as _operators  # noqa: F401  (declares torch.ops.attnres)
 from attnres_cli.residual.operator import Ahead, Consumer, Normed, Site
 from attnres_cli.residual.ops.torch import inverse_rms as inverse_rms
@@ -20,10 +21,8 @@ _ops = torch.ops.attnres
 def unusable(device: torch.device) -> str | None:
     if device.type not in ("cpu", "meta"):
         return f"it computes on the CPU, not on {device.type}"
-    if device.type == "meta":
-        return None
-    from attnres_cli.native import build
-
+    if device.type == "meta":  # shapes only: what a CPU with this compiler would do, nothing is built
+        return None if build.find_compiler() is not None else build.NO_COMPILER
     return build.load()
 
 

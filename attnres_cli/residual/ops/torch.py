@@ -11,12 +11,11 @@ and site.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.torch_kernels import TorchKernels
+from attnres_cli.residual.torch_kernels import TorchKernels, full_precision
 
 NAME = "torch"
 kernels = TorchKernels()
@@ -31,7 +30,7 @@ def inverse_rms(value: Tensor, epsilon: float) -> Tensor:
 
 
 def weights(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
-    with _full_precision(query):
+    with full_precision(query):
         logits = [torch.matmul(value, query) * scale for value, scale in zip(values, inverse_rms, strict=True)]
     return torch.softmax(torch.stack(logits), dim=0)
 
@@ -42,11 +41,3 @@ def mix(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) 
     for weight, value in zip(alpha[1:], values[1:], strict=True):
         mixed = torch.addcmul(mixed, weight, value)
     return mixed
-
-
-def _full_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Autocast would take the dot products in bfloat16; where it is on, it is switched off around them."""
-    device = like.device.type
-    if device != "meta" and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()

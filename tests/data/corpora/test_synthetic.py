@@ -11,6 +11,7 @@ import pytest
 from attnres_cli.data.corpora import synthetic
 from attnres_cli.data.corpora.synthetic import ANSWER, BEGIN, FIRST_SYMBOL, PAD, Config, documents
 from attnres_cli.data.documents import TokenDocument
+from attnres_cli.errors import UserError
 
 
 def section(task: str, **keys: Any) -> Config:
@@ -117,10 +118,12 @@ def test_bytes_are_the_same_everywhere(task: str, digest: str) -> None:
     assert hashlib.sha256(content).hexdigest()[:16] == digest
 
 
-def test_decode() -> None:
-    assert (
-        synthetic.decode(section("copy"), [BEGIN, FIRST_SYMBOL + 12, ANSWER, FIRST_SYMBOL + 12, PAD]) == "^ 12 ? 12 ."
-    )
+def test_encode_and_decode() -> None:
+    tokens, text = [BEGIN, FIRST_SYMBOL + 12, ANSWER, FIRST_SYMBOL + 12, PAD], "^ 12 ? 12 ."
+    assert synthetic.decode(section("copy"), tokens) == text
+    assert synthetic.encode(section("copy"), text) == tokens
+    with pytest.raises(UserError, match="'13x' is no token of this corpus"):
+        synthetic.encode(section("copy"), "^ 13x")
 
 
 @pytest.mark.parametrize(

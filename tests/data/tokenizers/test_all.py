@@ -31,6 +31,7 @@ def test_nothing_is_lost(name: str, texts: list[str]) -> None:
     for ids, text in zip(encoded, texts, strict=True):
         assert ids.dtype == np.uint32
         assert int(tokenizer.bytes_per_id[ids].sum()) == len(text.encode())
+        assert b"".join(tokenizer.token_bytes(token) for token in ids.tolist()) == text.encode()
         assert not (ids == tokenizer.end_of_text).any()
 
 
@@ -40,6 +41,7 @@ def test_end_of_text_is_a_token_of_its_own(name: str) -> None:
     (spelt,) = tokenizer.encode_documents([b"a<|endoftext|>b"])
     assert tokenizer.end_of_text not in spelt.tolist()
     assert tokenizer.decode([*spelt.tolist(), tokenizer.end_of_text]) == "a<|endoftext|>b<|endoftext|>"
+    assert tokenizer.token_bytes(tokenizer.end_of_text) == b"<|endoftext|>"
     assert tokenizer.end_of_text < tokenizer.vocab_size
     assert tokenizer.bytes_per_id.shape == (tokenizer.vocab_size,)
     assert tokenizer.bytes_per_id[tokenizer.end_of_text] == 0
