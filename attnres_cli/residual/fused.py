@@ -284,9 +284,9 @@ def _group_size(rows: int) -> int:
     """How many neighbours read n rows together.
 
     In groups of s, each neighbour costs n / s rows that are shared, 2 for the intermediate result, and s / 2 on average
-    that only the group has, instead of n. That is least at s = √(2n) and little more at √n, where memory is, too.
+    that only the group has, instead of n: least at s = √(2n).
     """
-    return round(rows**0.5) if rows > 3 else 1
+    return round((2 * rows) ** 0.5) if rows > 3 else 1
 
 
 class _Queries(torch.autograd.Function):
