@@ -60,7 +60,7 @@ def estimate_memory(
     optimizer: str = "adamw",
     autocast_dtype: torch.dtype | None = None,
 ) -> MemoryEstimate:
-    """Peak of one optimiser step of `model`, eager and without recomputation.
+    """Peak of one optimiser step of `model`, eager.
 
     model: on the meta device; its gradients are dropped. Accumulation matters only through gradients that are there
     already when a micro-batch begins. optimizer, autocast_dtype: as in the preset, None for full precision.
@@ -99,6 +99,7 @@ def _walk(
         targets = torch.empty_like(tokens)
         autocast = nullcontext() if autocast_dtype is None else torch.autocast("cpu", dtype=autocast_dtype)
         with autocast, real_kernels(autocast_dtype=autocast_dtype):
+            model.recompute_contexts = lambda: (nullcontext(), real_kernels(autocast_dtype=autocast_dtype))
             loss = model.loss(tokens, targets)
         loss.backward()  # type: ignore[no-untyped-call]
     if not accumulating:

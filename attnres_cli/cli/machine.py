@@ -50,6 +50,7 @@ def findings(runs_dir: Path) -> Iterator[Finding]:
         "threads": threads,
         "waiting": waiting,
         "compiler": compiler,
+        "C++ operators": native_operators,
         "tokenizers": tokenizers,
         "presets": presets,
         "caches": caches,
@@ -224,6 +225,17 @@ def compiler() -> Finding:
         return Finding("compiler", "note", f"{first_line}, but no Python.h", advice)
     ninja = "ninja" if shutil.which("ninja") or package_version("ninja") else "no ninja"
     return Finding("compiler", "ok", f"{first_line}, {ninja}")
+
+
+def native_operators() -> Finding:
+    """Whether the fast CPU operators are there; builds them if that has not been done."""
+    from attnres_cli.native import build
+
+    reason = build.load()
+    if reason is None:
+        return Finding("C++ operators", "ok", f"built, in {build.cache_folder()}")
+    advice = "plain PyTorch does the same, more slowly: install GCC (g++), or name it in CXX"
+    return Finding("C++ operators", "note", reason, advice)
 
 
 # ---- tokenizers and presets

@@ -34,7 +34,8 @@ def build_model(
         model.to_empty(device=device)
     if torch.device(device).type == "cpu":
         native_build.load()  # where that fails, plain PyTorch does the same; `attnres doctor` says why
-    model.residual.prepare(torch.device(device))
+    model.computed_by = model.residual.prepare(torch.device(device))
+    model.recompute_segments = preset.train.checkpoint_activations == "block"
     initialise(model, preset.train.seed)
     return model
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint, noop_context_fn
 
 from attnres_cli import discovery
 from attnres_cli.model.cache import KeyValueCache
@@ -60,6 +62,12 @@ class LanguageModel(nn.Module):
         self.final_norm = RMSNorm(config.d_model, config.norm_epsilon)
         self.head = None if config.tie_embeddings else nn.Linear(config.d_model, vocab_size, bias=False)
         self._depth = tuple(self._sites_and_sublayers())
+        # Activation checkpointing: keep only what passes between `residual.segments()`, and compute the rest again.
+        self.recompute_segments = False
+        # Contexts of the first and of the second computation, as torch.utils.checkpoint takes them.
+        self.recompute_contexts: Callable[[], tuple[Any, Any]] = noop_context_fn
+        # Who computes the residual path, and why; set where the model is built.
+        self.computed_by = ""
         self._projects = type(residual).project is not Residual.project
 
     def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
@@ -92,23 +100,36 @@ class LanguageModel(nn.Module):
     def _through_depth(self, tokens: Tensor, watcher: Watcher | None, depth: Depth) -> Tensor:
         residual = self.residual
         embedding = self.embedding(tokens)
-        fused = residual.fused_pass(embedding) if watcher is None else None
+        recompute = self.recompute_segments and torch.is_grad_enabled()
+        fused = residual.fused_pass(embedding) if watcher is None and not recompute else None
         if fused is not None:
             for site, sublayer in depth:
                 fused.write(site, sublayer(fused.read(site)))
             return fused.close(self.final_norm)
         state = residual.open(embedding)
-        for site, sublayer in depth:
-            x, before = residual.read(state, site)
-            output = sublayer(x, self._project(before, site))
-            after = residual.write(before, site, output)
-            if watcher is not None:
-                watcher.sublayer(site, before, x, output, after)
-            state = after
+        if recompute and watcher is None:
+            for first, last in residual.segments():
+                segment = partial(self._through, depth[first:last], None)
+                state = checkpoint(
+                    segment, *state, use_reentrant=False, preserve_rng_state=False, context_fn=self.recompute_contexts
+                )
+        else:
+            state = self._through(depth, watcher, *state)
         closed = residual.close(state, self.final_norm)
         if watcher is not None:
             watcher.close(state, closed)
         return closed
+
+    def _through(self, depth: Depth, watcher: Watcher | None, *state: Tensor) -> State:
+        """The state after the sublayers of `depth`."""
+        for site, sublayer in depth:
+            x, before = self.residual.read(state, site)
+            output = sublayer(x, self._project(before, site))
+            after = self.residual.write(before, site, output)
+            if watcher is not None:
+                watcher.sublayer(site, before, x, output, after)
+            state = after
+        return state
 
     @property
     def head_weight(self) -> Tensor:

@@ -197,6 +197,9 @@ class TrainConfig(Section):
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="bf16: autocast; weights, optimiser and residual stream stay fp32"
     )
+    checkpoint_activations: Literal["off", "block"] = Field(
+        "off", description="block: keep what passes between blocks and compute the rest again; less memory, more time"
+    )
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile; auto: on for CUDA, off for CPU")
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = Field(
         "auto", description="auto, cpu, cuda or cuda:N; auto: CUDA where there is one"

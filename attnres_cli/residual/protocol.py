@@ -20,7 +20,7 @@ join and share work between steps. It gives the same numbers up to rounding; tes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol
@@ -157,6 +157,10 @@ class Residual(nn.Module, ABC):
     @abstractmethod
     def close(self, state: State, final_norm: Norm) -> Tensor:
         """What the head sees, [B, T, d], after the final norm."""
+
+    def segments(self) -> Sequence[tuple[int, int]]:
+        """Runs [first, last) of sublayers between which activation checkpointing keeps the state, and nothing else."""
+        return [(first, first + 2) for first in range(0, self.geometry.num_sublayers, 2)]
 
     def fused_pass(self, embedding: Tensor) -> FusedPass | None:
         """The loop from this embedding [B, T, d] in fused form, or None where the steps above have to be taken one by

@@ -274,6 +274,7 @@ class _Training:
             + (f": {summary}" if (summary := model.residual.summary()) else ""),
             f"{parameters / 1e6:.2f} M parameters on {self.session.device} "
             f"({threads} thread{'s' * (threads > 1)}), {train.precision}",
+            self.session.computed_by,
             f"{self.preset.steps} steps of {train.tokens_per_step:,} tokens "
             f"in {self.preset.accumulation_steps} micro-batch{'es' * (self.preset.accumulation_steps > 1)}, "
             f"{epochs:.2f} epochs of {self.preset.data.corpus}",

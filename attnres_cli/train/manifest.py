@@ -73,6 +73,7 @@ def manifest_of(session: Session, *, command: str, created: str) -> dict[str, An
             threads=torch.get_num_threads(),
             compile=session.loss_function != model.loss,
             precision=preset.train.precision,
+            residual_path=session.computed_by,
             deterministic=session.device.type == "cpu",
             cpu_capability=torch.backends.cpu.get_cpu_capability(),
             cores=os.cpu_count(),

@@ -34,6 +34,13 @@ class Session:
     validation: ValidationSet
     probe: Probe
 
+    @property
+    def computed_by(self) -> str:
+        """Who computes the residual path, and why."""
+        if self.loss_function != self.model.loss:
+            return "residual path by torch.compile"
+        return self.model.computed_by
+
 
 def open_session(preset: Preset, dataset: Dataset, announce: Callable[[str], None]) -> Session:
     """Build model, optimiser, batches and validation set. Raises UserError when the corpus or device does not fit."""

@@ -59,6 +59,7 @@ def step_of(preset: Preset, model: LanguageModel) -> Any:
 
 ACCUMULATED = {"train.tokens_per_step": 1024}
 BF16 = {"train.precision": "bf16"}
+CHECKPOINTED = {"train.checkpoint_activations": "block"}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,8 @@ BF16 = {"train.precision": "bf16"}
         ("blocks of 3", {}),
         ("prenorm", BF16),
         ("blocks of 3", {**BF16, **ACCUMULATED, "model.num_kv_heads": 2}),
+        ("prenorm", CHECKPOINTED),
+        ("3 blocks", CHECKPOINTED),
         ("full", {**ACCUMULATED, "model.tie_embeddings": False}),
         # Few tokens and many weights: the peak is at the end of the backward pass, where all gradients are there.
         ("prenorm", {"model.context_tokens": 16, "train.tokens_per_step": 64, "model.d_model": 128}),

@@ -86,6 +86,11 @@ class Scheme(DepthAttention):
     def joins(self, ordinal: int) -> bool:
         return ordinal not in self._first_of_block
 
+    def segments(self) -> list[tuple[int, int]]:
+        """The blocks: between them the state is the block representations, each of which is kept once."""
+        ends = list(accumulate(self.block_sizes))
+        return list(zip([0, *ends], ends, strict=False))
+
     def source_names(self, ordinal: int) -> tuple[str, ...]:
         begun = sum(1 for first in self._first_of_block if first < ordinal)
         return ("embedding", *(f"block {n}" for n in range(1, begun + 1)))
