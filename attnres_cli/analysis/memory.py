@@ -99,7 +99,8 @@ def _walk(
         targets = torch.empty_like(tokens)
         autocast = nullcontext() if autocast_dtype is None else torch.autocast("cpu", dtype=autocast_dtype)
         with autocast, real_kernels(autocast_dtype=autocast_dtype):
-            model.recompute_contexts = lambda: (nullcontext(), real_kernels(autocast_dtype=autocast_dtype))
+            contexts = lambda: (nullcontext(), real_kernels(autocast_dtype=autocast_dtype))  # noqa: E731
+            model.checkpoint_options = {"context_fn": contexts}  # what is computed again is computed out of here
             loss = model.loss(tokens, targets)
         loss.backward()  # type: ignore[no-untyped-call]
     if not accumulating:

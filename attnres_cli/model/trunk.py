@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint, noop_context_fn
+from torch.utils.checkpoint import checkpoint
 
 from attnres_cli import discovery
 from attnres_cli.model.cache import KeyValueCache
@@ -64,8 +64,8 @@ class LanguageModel(nn.Module):
         self._depth = tuple(self._sites_and_sublayers())
         # Activation checkpointing: keep only what passes between `residual.segments()`, and compute the rest again.
         self.recompute_segments = False
-        # Contexts of the first and of the second computation, as torch.utils.checkpoint takes them.
-        self.recompute_contexts: Callable[[], tuple[Any, Any]] = noop_context_fn
+        # More arguments for torch.utils.checkpoint, for those who watch it work.
+        self.checkpoint_options: dict[str, Any] = {}
         # Who computes the residual path, and why; set where the model is built.
         self.computed_by = ""
         self._projects = type(residual).project is not Residual.project
@@ -111,7 +111,7 @@ class LanguageModel(nn.Module):
             for first, last in residual.segments():
                 segment = partial(self._through, depth[first:last], None)
                 state = checkpoint(
-                    segment, *state, use_reentrant=False, preserve_rng_state=False, context_fn=self.recompute_contexts
+                    segment, *state, use_reentrant=False, preserve_rng_state=False, **self.checkpoint_options
                 )
         else:
             state = self._through(depth, watcher, *state)
