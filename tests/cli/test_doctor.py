@@ -194,6 +194,7 @@ def test_self_test_notices_a_scheme_that_is_wrong(
     from attnres_cli.residual.depth_attention import DepthAttention
 
     monkeypatch.setattr(DepthAttention, "close", lambda self, state, final_norm: final_norm(state[-2]))
+    monkeypatch.setattr(DepthAttention, "fused_pass", lambda self, embedding: None)
     monkeypatch.setattr(selftest, "STEPS", 1)
     monkeypatch.chdir(tmp_path)
     assert run(["doctor"]) == ExitCode.UNEXPECTED

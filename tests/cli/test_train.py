@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,12 +76,13 @@ def test_interrupted_while_reading_says_that_nothing_is_kept(monkeypatch: pytest
             assert event.phase == "reading"
             os.kill(os.getpid(), signal.SIGINT)
 
+    monkeypatch.setattr(sys, "argv", ["attnres", "train", "mine.toml"])
     with pytest.raises(Interrupted) as stopped:
         train(load_preset("./mine.toml"), RunDirectory.create(Path("runs"), "stem", "early"), on_event=hear)
     assert stopped.value.what == (
         "Interrupted while reading, before the first step: no run was begun, no data prepared in part is kept."
     )
-    assert (stopped.value.hint or "").startswith("start again with: attnres ")
+    assert stopped.value.hint == "start again with: attnres train mine.toml"
     assert not list(Path("runs").iterdir())
     assert not list((tmp_path / "cache").rglob("*.bin"))
 
