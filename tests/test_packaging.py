@@ -40,6 +40,9 @@ def test_wheel_holds_presets_and_samples(wheel: Path) -> None:
     assert any(name.endswith(".toml") for name in expected)
     assert {f"attnres_cli/shipped_files/{name}" for name in expected} <= names
     assert {"attnres_cli/py.typed", "attnres_cli/residual/arms.toml"} <= names
+    sources = {path.name for path in (ROOT / "attnres_cli" / "native").iterdir() if path.suffix in (".cpp", ".h")}
+    assert len(sources) >= 4
+    assert {f"attnres_cli/native/{name}" for name in sources} <= names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
 
 

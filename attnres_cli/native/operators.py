@@ -5,7 +5,8 @@ Empty results stand for "the input serves" or "not wanted"; which, the C++ sourc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -107,7 +108,7 @@ def _turn(heads: Tensor, turns: Tensor, turned: int, back: bool) -> None:
     pass
 
 
-for _name, _shapes in {
+_SHAPES: dict[str, Callable[..., Any]] = {
     "add_norm": _add_norm,
     "norm_backward": _norm_backward,
     "site": _site,
@@ -116,8 +117,13 @@ for _name, _shapes in {
     "swiglu": _swiglu,
     "swiglu_backward": _swiglu_backward,
     "turn_": _turn,
-}.items():
+}
+for _name, _shapes in _SHAPES.items():
     _LIBRARY.impl(_name, _shapes, "Meta")  # type: ignore[no-untyped-call]
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_SHAPES)
 
 
 def usable(tensor: Tensor) -> bool:

@@ -5,17 +5,19 @@ Each mutant changes one thing in the code under test and then runs the ordinary 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 
 from attnres_cli.residual.depth_attention import DepthAttention, DepthQuery
+from attnres_cli.residual.fused import _Tape
 from attnres_cli.residual.ops import reference
 from attnres_cli.residual.ops import torch as torch_op
 from attnres_cli.residual.protocol import State
 from attnres_cli.residual.schemes import attnres_block
 from tests.residual import test_depth_attention as mathematics
+from tests.residual import test_fused as fused
 from tests.residual import test_operator as operator
 from tests.residual import test_oracle as oracle
 
@@ -131,6 +133,91 @@ def step_0(patch: Patch) -> None:
 
 def gradients(patch: Patch) -> None:
     operator.test_gradients_in_float64("torch")
+
+
+# ---- the fused pass, held against the loop that is taken step by step
+
+
+def no_carry(patch: Patch) -> None:
+    """A running sum forgets what the next sum sends back to it."""
+    gather = _Tape._gather
+    patch.setattr(
+        _Tape, "_gather", lambda self, sources, slots, heard, carry: gather(self, sources, slots, heard, None)
+    )
+
+
+def one_consumer(patch: Patch) -> None:
+    """A source hears its own site alone."""
+    gather = _Tape._gather
+    patch.setattr(_Tape, "_gather", lambda self, s, slots, heard, carry: gather(self, s, slots, heard[-1:], carry))
+
+
+def sums_never_end(patch: Patch) -> None:
+    """The running sum goes on over the end of its block."""
+    made = _Tape.__init__
+
+    def init(self: _Tape, kernels: object, queries: object, joins: Sequence[bool], epsilon: float) -> None:
+        made(self, kernels, queries, [False, *[True] * (len(joins) - 1)], epsilon)  # type: ignore[arg-type]
+
+    patch.setattr(_Tape, "__init__", init)
+
+
+def query_of_the_site_before(patch: Patch) -> None:
+    query = _Tape.query
+    patch.setattr(_Tape, "query", lambda self, ordinal: query(self, max(ordinal - 1, 0)))
+
+
+def looked_ahead_too_far(patch: Patch) -> None:
+    """A group goes on with the sources that were finished when it began."""
+    looked = _Tape._looked_ahead
+
+    def further(self: _Tape, ordinal: int) -> bool:
+        found = looked(self, ordinal)
+        if found and ordinal == self._ahead.first:
+            self._ahead.sources += 1
+        return found
+
+    patch.setattr(_Tape, "_looked_ahead", further)
+
+
+def gathered_twice(patch: Patch) -> None:
+    """Neighbours that gathered together do it again on their own."""
+    gather = _Tape.gather
+
+    def forgetful(self: _Tape, *args: object) -> torch.Tensor:
+        self._gathered = {slot: (grad, 0) for slot, (grad, _) in self._gathered.items()}
+        return gather(self, *args)  # type: ignore[arg-type]
+
+    patch.setattr(_Tape, "gather", forgetful)
+
+
+def fused_equals_stepwise(backend: str) -> Callable[[Patch], None]:
+    def check(patch: Patch) -> None:
+        for residual in ({"scheme": "attnres-block", "block_sublayers": 3}, {"scheme": "attnres-full"}):
+            fused.test_equals_the_stepwise_loop(backend, residual, fused.DEEP, 1e-12)
+
+    return check
+
+
+FUSED_MUTANTS: list[tuple[Callable[[Patch], None], str]] = [
+    (no_carry, "torch"),
+    (one_consumer, "torch"),
+    (sums_never_end, "torch"),
+    (query_of_the_site_before, "torch"),
+    (looked_ahead_too_far, "cpu"),
+    (gathered_twice, "cpu"),
+]
+
+
+@pytest.mark.parametrize(("mutate", "backend"), FUSED_MUTANTS, ids=[mutant.__name__ for mutant, _ in FUSED_MUTANTS])
+def test_a_wrong_fused_pass_fails(mutate: Callable[[Patch], None], backend: str, monkeypatch: Patch) -> None:
+    if backend not in fused.BACKENDS:
+        pytest.skip("only the C++ kernels group, and they cannot be built here")
+    check = fused_equals_stepwise(backend)
+    check(monkeypatch)
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, RuntimeError, IndexError)):
+        check(monkeypatch)
 
 
 MUTANTS: list[tuple[Callable[[Patch], None], tuple[Callable[[Patch], None], ...]]] = [

@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
-    reason="Triton is not installed: torch's CUDA wheels bring it, elsewhere `pip install triton` (1 GB) does",
+    reason="Triton is not installed",
 )
 
 
