@@ -25,7 +25,7 @@ def arm(name: str, seconds: float, peak_mib: int, *, jitter: float = 0.002, **fa
     standard = {
         "scheme": name, "parameters": 1000, "tokens_per_call": 1024, "flops_per_call": 2e10, "device_peak_flops": None,
         "first_call_seconds": 1.5 * seconds, "compiled": False, "backend": "cpu",
-        "backend_reason": "the fastest on cpu",
+        "backend_reason": "first choice on cpu",
     }  # fmt: skip
     wall = tuple(1.05 * each for each in cpu)
     return Arm(name, wall, cpu, 20 * MIB, (peak_mib - 20) * MIB, {**standard, **facts})

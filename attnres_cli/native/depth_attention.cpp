@@ -13,6 +13,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 
@@ -49,29 +50,36 @@ inline void start_from(const A* v, A factor, const A* carry, int64_t d, A* out) 
   });
 }
 
-// (value, scale, output, kept, ρ, logits, log_total). value is empty where the newest source is wide already and has no
-// update; kept as in add_norm; only value, scale and output are filled where no backward pass is wanted.
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
+// What a site gives. value is empty where the newest source has no update and serves as it is; kept is empty where the
+// output serves; kept, rho, logits and log_total are undefined where no backward pass is wanted.
+struct SiteResults {
+  Tensor value, scale, output, kept, rho, logits, log_total;
+};
+
+SiteResults run_site(
     TensorList values, TensorList scales, const Tensor& newest, const optional<Tensor>& update, const Tensor& query,
     const Tensor& gain, double epsilon, at::ScalarType dtype, const optional<Tensor>& ahead_mixed,
     const optional<Tensor>& ahead_peak, const optional<Tensor>& ahead_total, bool backward) {
-  const int64_t tokens = newest.size(0), d = newest.size(1);
+  const int64_t d = newest.size(-1), tokens = newest.numel() / d;
   const int64_t finished = static_cast<int64_t>(values.size()), n = finished + 1;
   const auto wide = gain.options();
-  Tensor value = at::empty({update.has_value() ? tokens : 0, d}, wide);
+  Tensor value = update.has_value() ? at::empty(newest.sizes(), wide) : at::empty({0}, wide);
   Tensor scale = at::empty({tokens}, wide);
-  Tensor output = at::empty({tokens, d}, wide.dtype(dtype));
-  Tensor rho = at::empty({backward ? tokens : 0}, wide);
-  Tensor logits = at::empty({backward ? tokens : 0, n}, wide);
-  Tensor log_total = at::empty({backward ? tokens : 0}, wide);
-  Tensor kept = at::empty({0}, wide);
+  Tensor output = at::empty(newest.sizes(), wide.dtype(dtype));
+  Tensor kept, rho, logits, log_total;
+  if (backward) {
+    kept = at::empty({0}, wide);
+    rho = at::empty({tokens}, wide);
+    logits = at::empty({tokens, n}, wide);
+    log_total = at::empty({tokens}, wide);
+  }
   AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::site", [&] {
     using A = scalar_t;
     const A *g = gain.const_data_ptr<A>(), *q = query.const_data_ptr<A>();
     if (backward && !can_divide_by(g, d)) {
-      kept = at::empty({tokens, d}, wide);
+      kept = at::empty(newest.sizes(), wide);
     }
-    A* keeps = kept.numel() > 0 ? kept.data_ptr<A>() : nullptr;
+    A* keeps = backward && kept.numel() > 0 ? kept.data_ptr<A>() : nullptr;
     const auto sources = matrices(values);
     const Matrix base(newest), to_add = update.has_value() ? Matrix(*update) : Matrix();
     const Output out(output);
@@ -81,18 +89,22 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
       ahead = {ahead_mixed->const_data_ptr<A>(), ahead_peak->const_data_ptr<A>(), ahead_total->const_data_ptr<A>()};
     }
     A *sums = update.has_value() ? value.data_ptr<A>() : nullptr, *r = scale.data_ptr<A>();
+    const auto is_wide = [](const Matrix& m) { return m.type == c10::CppTypeToScalarType<A>::value; };
+    const bool all_wide = std::all_of(sources.begin(), sources.end(), is_wide) && is_wide(base) &&
+        (!update.has_value() || is_wide(to_add));
     at::parallel_for(0, chunks_of(tokens), 1, [&](int64_t first, int64_t last) {
-      std::vector<A> widened((n + 1) * d), mixed(d), normed(d), logit(n), weight(n);
+      std::vector<A> room(all_wide ? 0 : (n + 1) * d), mixed(d), normed(d), logit(n), weight(n);
+      A* const widened = room.data();
       std::vector<const A*> rows(n);
       for (int64_t t = first * kChunk; t < std::min(last * kChunk, tokens); ++t) {
         for (int64_t i = 0; i < finished; ++i) {
-          rows[i] = sources[i].template row<A>(t, d, &widened[i * d]);
+          rows[i] = sources[i].template row<A>(t, d, widened + i * d);
         }
-        const A* a = base.row<A>(t, d, &widened[finished * d]);
+        const A* a = base.row<A>(t, d, widened + finished * d);
         A* own = const_cast<A*>(a);
         const A* b = nullptr;
         if (update.has_value()) {
-          b = to_add.row<A>(t, d, &widened[n * d]);
+          b = to_add.row<A>(t, d, widened + n * d);
           own = sums + t * d;
         }
         r[t] = inverse_rms(add_and_square(a, b, d, own), d, epsilon);
@@ -144,11 +156,30 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
   return {value, scale, output, kept, rho, logits, log_total};
 }
 
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
+    TensorList values, TensorList scales, const Tensor& newest, const optional<Tensor>& update, const Tensor& query,
+    const Tensor& gain, double epsilon, at::ScalarType dtype, const optional<Tensor>& ahead_mixed,
+    const optional<Tensor>& ahead_peak, const optional<Tensor>& ahead_total) {
+  const SiteResults found = run_site(
+      values, scales, newest, update, query, gain, epsilon, dtype, ahead_mixed, ahead_peak, ahead_total, true);
+  return {found.value, found.scale, found.output, found.kept, found.rho, found.logits, found.log_total};
+}
+
+// The same for inference, where a token at a time every allocation tells: (value, scale, output).
+std::tuple<Tensor, Tensor, Tensor> site_forward(
+    TensorList values, TensorList scales, const Tensor& newest, const optional<Tensor>& update, const Tensor& query,
+    const Tensor& gain, double epsilon, at::ScalarType dtype, const optional<Tensor>& ahead_mixed,
+    const optional<Tensor>& ahead_peak, const optional<Tensor>& ahead_total) {
+  const SiteResults found = run_site(
+      values, scales, newest, update, query, gain, epsilon, dtype, ahead_mixed, ahead_peak, ahead_total, false);
+  return {found.value, found.scale, found.output};
+}
+
 // Phase one for G queries: (Σ exp(logit - peak) v [G, M, d], peak [G, M], total [G, M], logits [G, M, n]).
 std::tuple<Tensor, Tensor, Tensor, Tensor> look_ahead(TensorList values, TensorList scales, const Tensor& queries) {
   const int64_t n = static_cast<int64_t>(values.size()), group = queries.size(0), d = queries.size(1);
   TORCH_CHECK(n > 0, "looking ahead needs a finished source");
-  const int64_t tokens = values[0].size(0);
+  const int64_t tokens = values[0].numel() / d;
   const auto wide = queries.options();
   Tensor mixed = at::empty({group, tokens, d}, wide), peak = at::empty({group, tokens}, wide);
   Tensor total = at::empty({group, tokens}, wide), logits = at::empty({group, tokens, n}, wide);
@@ -274,6 +305,7 @@ std::tuple<Tensor, Tensor> source_backward(
 
 TORCH_LIBRARY_IMPL(attnres, CPU, m) {
   m.impl("site", &site);
+  m.impl("site_forward", &site_forward);
   m.impl("look_ahead", &look_ahead);
   m.impl("source_backward", &source_backward);
 }

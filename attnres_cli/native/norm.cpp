@@ -21,11 +21,11 @@ using std::optional;
 std::tuple<Tensor, Tensor, Tensor, bool> add_norm(
     const Tensor& stream, const optional<Tensor>& update, const Tensor& gain, double epsilon, at::ScalarType dtype,
     bool backward) {
-  const int64_t tokens = stream.size(0), d = stream.size(1);
+  const int64_t d = stream.size(-1), tokens = stream.numel() / d;
   const auto wide = gain.options();
   const bool fresh = update.has_value() || stream.scalar_type() != gain.scalar_type();
-  Tensor sum = at::empty({fresh ? tokens : 0, d}, wide);
-  Tensor output = at::empty({tokens, d}, wide.dtype(dtype));
+  Tensor sum = fresh ? at::empty(stream.sizes(), wide) : at::empty({0}, wide);
+  Tensor output = at::empty(stream.sizes(), wide.dtype(dtype));
   Tensor rho = at::empty({backward ? tokens : 0}, wide);
   bool keep_output = true;
   AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::add_norm", [&] {

@@ -24,8 +24,13 @@ _LIBRARY.define(  # type: ignore[no-untyped-call]
 )
 _LIBRARY.define(  # type: ignore[no-untyped-call]
     "site(Tensor[] values, Tensor[] scales, Tensor newest, Tensor? update, Tensor query, Tensor gain, float epsilon,"
-    " ScalarType dtype, Tensor? ahead_mixed, Tensor? ahead_peak, Tensor? ahead_total, bool backward)"
+    " ScalarType dtype, Tensor? ahead_mixed, Tensor? ahead_peak, Tensor? ahead_total)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "site_forward(Tensor[] values, Tensor[] scales, Tensor newest, Tensor? update, Tensor query, Tensor gain,"
+    " float epsilon, ScalarType dtype, Tensor? ahead_mixed, Tensor? ahead_peak, Tensor? ahead_total)"
+    " -> (Tensor, Tensor, Tensor)"
 )
 _LIBRARY.define("look_ahead(Tensor[] values, Tensor[] scales, Tensor queries) -> (Tensor, Tensor, Tensor, Tensor)")  # type: ignore[no-untyped-call]
 _LIBRARY.define(  # type: ignore[no-untyped-call]
@@ -42,12 +47,11 @@ _LIBRARY.define(  # type: ignore[no-untyped-call]
 def _add_norm(
     stream: Tensor, update: Tensor | None, gain: Tensor, epsilon: float, dtype: torch.dtype, backward: bool
 ) -> tuple[Tensor, Tensor, Tensor, bool]:
-    tokens, width = stream.shape
     fresh = update is not None or stream.dtype != gain.dtype
     return (
-        gain.new_empty(tokens if fresh else 0, width),
-        gain.new_empty(tokens, width, dtype=dtype),
-        gain.new_empty(tokens if backward else 0),
+        gain.new_empty(stream.shape if fresh else 0),
+        gain.new_empty(stream.shape, dtype=dtype),
+        gain.new_empty(stream.numel() // stream.shape[-1] if backward else 0),
         backward,
     )
 
@@ -62,23 +66,33 @@ def _norm_backward(
 def _site(
     values: Sequence[Tensor], scales: Sequence[Tensor], newest: Tensor, update: Tensor | None, query: Tensor,
     gain: Tensor, epsilon: float, dtype: torch.dtype, ahead_mixed: Tensor | None, ahead_peak: Tensor | None,
-    ahead_total: Tensor | None, backward: bool,
+    ahead_total: Tensor | None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    tokens, width = newest.shape
-    kept = tokens if backward else 0
+    tokens = newest.numel() // newest.shape[-1]
+    given = values, scales, newest, update, query, gain, epsilon, dtype, ahead_mixed, ahead_peak, ahead_total
     return (
-        gain.new_empty(tokens if update is not None else 0, width),
-        gain.new_empty(tokens),
-        gain.new_empty(tokens, width, dtype=dtype),
+        *_site_forward(*given),
         gain.new_empty(0),
-        gain.new_empty(kept),
-        gain.new_empty(kept, len(values) + 1),
-        gain.new_empty(kept),
+        gain.new_empty(tokens),
+        gain.new_empty(tokens, len(values) + 1),
+        gain.new_empty(tokens),
+    )
+
+
+def _site_forward(
+    values: Sequence[Tensor], scales: Sequence[Tensor], newest: Tensor, update: Tensor | None, query: Tensor,
+    gain: Tensor, epsilon: float, dtype: torch.dtype, ahead_mixed: Tensor | None, ahead_peak: Tensor | None,
+    ahead_total: Tensor | None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    return (
+        gain.new_empty(0 if update is None else newest.shape),
+        gain.new_empty(newest.numel() // newest.shape[-1]),
+        gain.new_empty(newest.shape, dtype=dtype),
     )
 
 
 def _look_ahead(values: Sequence[Tensor], scales: Sequence[Tensor], queries: Tensor) -> tuple[Tensor, ...]:
-    (group, width), tokens = queries.shape, values[0].shape[0]
+    (group, width), tokens = queries.shape, values[0].numel() // queries.shape[1]
     return (
         queries.new_empty(group, tokens, width),
         queries.new_empty(group, tokens),
@@ -112,6 +126,7 @@ _SHAPES: dict[str, Callable[..., Any]] = {
     "add_norm": _add_norm,
     "norm_backward": _norm_backward,
     "site": _site,
+    "site_forward": _site_forward,
     "look_ahead": _look_ahead,
     "source_backward": _source_backward,
     "swiglu": _swiglu,

@@ -56,7 +56,7 @@ class Backend:
     def prepare(self, device: torch.device) -> str:
         choice = choose_backend(self.wanted, device.type)
         self.op = choice.op
-        return f"residual path by {choice.op.NAME} ({choice.reason})"
+        return f"residual path by back end {choice.op.NAME} ({choice.reason})"
 
 
 @cache
@@ -82,6 +82,6 @@ def choose_backend(wanted: str, device_type: str) -> Choice:
         op = load_backend(name)
         reason = op.unusable(device)
         if reason is None:
-            return Choice(op, "; ".join(refused) or f"the fastest on {device_type}")
+            return Choice(op, "; ".join(refused) or f"first choice on {device_type}")
         refused.append(f"not {name}: {reason}")
     raise AssertionError(f"no back end works on {device_type}")

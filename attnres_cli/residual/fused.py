@@ -47,6 +47,7 @@ class AddNormPass:
     def __init__(self, kernels: Kernels, embedding: Tensor) -> None:
         self._kernels = kernels
         self._stream = embedding
+        self._shape = embedding.shape
         self._update: Tensor | None = None
 
     def read(self, site: Site) -> Tensor:
@@ -60,6 +61,14 @@ class AddNormPass:
 
     def _normed(self, norm: Norm) -> Tensor:
         x: Tensor
+        if not torch.is_grad_enabled():
+            dtype = output_dtype(self._stream, norm.gain)
+            rows = _as_is if self._kernels.any_shape else _rows
+            update = None if self._update is None else rows(self._update)
+            self._stream, normed = self._kernels.add_norm(
+                rows(self._stream), update, norm.gain, norm.epsilon, dtype, False
+            )
+            return _shaped(normed.output, self._shape)
         self._stream, x = _AddNorm.apply(  # type: ignore[no-untyped-call]
             self._kernels, norm.epsilon, self._stream, self._update, norm.gain
         )
@@ -109,8 +118,10 @@ class DepthPass:
     ) -> None:
         """queries: [sites - 1, d], gains folded in, of every site but the first, which has one source and no choice."""
         self._tape = _Tape(kernels, queries.detach(), joins, epsilon)
-        self._link = _Queries.apply(self._tape, queries)  # type: ignore[no-untyped-call]
         self._output = embedding
+        self._link: Tensor | None = None  # None: no gradients are wanted
+        if torch.is_grad_enabled():
+            self._link = _Queries.apply(self._tape, queries)  # type: ignore[no-untyped-call]
 
     def read(self, site: Site) -> Tensor:
         return self._normed(site.ordinal, site.norm)
@@ -122,6 +133,11 @@ class DepthPass:
         return self._normed(len(self._tape.joins), final_norm)
 
     def _normed(self, ordinal: int, norm: Norm) -> Tensor:
+        if self._link is None:
+            dtype = output_dtype(self._output, norm.gain)
+            rows = _as_is if self._tape.kernels.any_shape else _rows
+            site, _ = self._tape.site(ordinal, rows(self._output), norm.gain, dtype, False)
+            return _shaped(site.normed.output, self._output.shape)
         x: Tensor
         x, self._link = _DepthSite.apply(  # type: ignore[no-untyped-call]
             self._tape, ordinal, self._link, self._output, norm.gain
@@ -166,6 +182,7 @@ class _Tape:
     def __init__(self, kernels: Kernels, queries: Tensor, joins: Sequence[bool], epsilon: float) -> None:
         self.kernels, self.queries, self.joins, self.epsilon = kernels, queries, joins, epsilon
         self.sites = len(joins) + 1
+        self._each_query = queries.unbind(0)
         self.values: list[Tensor] = []
         self.scales: list[Tensor] = []
         self.newest: tuple[Tensor, Tensor] | None = None
@@ -206,7 +223,7 @@ class _Tape:
         return site, [*pieces, (known, site.logits)]
 
     def query(self, ordinal: int) -> Tensor:
-        return self.queries[ordinal - 1] if ordinal else torch.zeros_like(self.queries[0])
+        return self._each_query[ordinal - 1] if ordinal else torch.zeros_like(self._each_query[0])
 
     def finish_forward(self, backward: bool) -> None:
         """Let go of what only the forward pass needed."""
@@ -218,8 +235,10 @@ class _Tape:
         if ordinal < self._ahead.last:
             return True
         finished = len(self.values)
+        if not self.kernels.two_phase or finished < 2 or self.values[0].numel() < _WORTH_SHARING:
+            return False
         size = min(_group_size(finished), self.sites - ordinal)
-        if not self.kernels.two_phase or size < 2:
+        if size < 2:
             return False
         found = self.kernels.look_ahead(self.values, self.scales, self.queries[ordinal - 1 : ordinal - 1 + size])
         self._ahead = _Ahead(ordinal, ordinal + size, finished, found)
@@ -280,13 +299,17 @@ class _Tape:
 _NOTHING_AHEAD = _Ahead(0, 0, 0, Ahead(*[torch.empty(0)] * 4))
 
 
+# Values of a source from which on sharing its rows is worth a call of its own; fewer stay in a core's cache.
+_WORTH_SHARING = 1 << 14
+
+
 def _group_size(rows: int) -> int:
     """How many neighbours read n rows together.
 
     In groups of s, each neighbour costs n / s rows that are shared, 2 for the intermediate result, and s / 2 on average
-    that only the group has, instead of n: least at s = √(2n).
+    that only the group has, instead of n: least at s = √(2n). Up to 7 rows it measured no faster.
     """
-    return round((2 * rows) ** 0.5) if rows > 3 else 1
+    return round((2 * rows) ** 0.5) if rows > 7 else 1
 
 
 class _Queries(torch.autograd.Function):
@@ -343,3 +366,11 @@ class _DepthSite(torch.autograd.Function):
 def _rows(x: Tensor) -> Tensor:
     """[..., d] as contiguous [M, d], out of the graph: a view would hold on to it, and the graph holds the tape."""
     return x.detach().reshape(-1, x.shape[-1]).contiguous()
+
+
+def _as_is(x: Tensor) -> Tensor:
+    return x.contiguous()
+
+
+def _shaped(rows: Tensor, shape: torch.Size) -> Tensor:
+    return rows if rows.shape == shape else rows.view(shape)

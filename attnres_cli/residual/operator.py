@@ -90,6 +90,8 @@ class Kernels(Protocol):
     """Raw computations, no autograd. All tensors contiguous, tokens flattened to M. `wide` is promote_types(dtype,
     float32) of a source; statistics, logits, mixtures, sums and gradients of sources are wide."""
 
+    # Whether a forward pass alone (`backward` false) may leave sources unflattened; outputs then have their shape.
+    any_shape: bool
     # Whether `site` takes `ahead` and `look_ahead` exists.
     two_phase: bool
     # Whether `source_backward` reads its consumers' rows once for all sources of a call.

@@ -21,6 +21,7 @@ SMALL_GAIN = 1e-3
 class TorchKernels:
     """`residual.operator.Kernels`, on any device."""
 
+    any_shape = False
     two_phase = False
     groups_sources = False
     dtypes = frozenset({torch.float32, torch.float64})

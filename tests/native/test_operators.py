@@ -26,17 +26,21 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "add_norm": [
         (rows(1), None, GAIN, 1e-6, torch.float32, True),
         (rows(1), rows(2, torch.bfloat16), GAIN, 1e-6, torch.bfloat16, True),
-        (rows(1, torch.bfloat16), None, GAIN, 1e-6, torch.float16, False),
+        (rows(1, torch.bfloat16).view(1, 5, 11), None, GAIN, 1e-6, torch.float16, False),
     ],
     "norm_backward": [
         (rows(1), rows(2), True, numbers(3), GAIN, 1e-6, None),
         (rows(1, torch.bfloat16), rows(2), False, numbers(3), GAIN, 1e-6, rows(4)),
     ],
     "site": [
-        ([], [], rows(1), None, GAIN, GAIN, 1e-6, torch.float32, None, None, None, True),
+        ([], [], rows(1), None, GAIN, GAIN, 1e-6, torch.float32, None, None, None),
         ([rows(1), rows(2, torch.half)], [numbers(1), numbers(2)], rows(3), rows(4, torch.bfloat16), GAIN, GAIN, 1e-6,
-         torch.bfloat16, rows(5), numbers(6), numbers(7), True),
-        ([rows(1)], [numbers(1)], rows(3), None, GAIN, GAIN, 1e-6, torch.float32, None, None, None, False),
+         torch.bfloat16, rows(5), numbers(6), numbers(7)),
+        ([rows(1)], [numbers(1)], rows(3), None, GAIN, GAIN, 1e-6, torch.float32, None, None, None),
+    ],
+    "site_forward": [
+        ([rows(1)], [numbers(1)], rows(3), rows(2), GAIN, GAIN, 1e-6, torch.float32, None, None, None),
+        ([], [], rows(3).view(1, 5, 11), None, GAIN, GAIN, 1e-6, torch.bfloat16, None, None, None),
     ],
     "look_ahead": [([rows(1), rows(2, torch.bfloat16)], [numbers(1), numbers(2)], torch.stack([GAIN] * 3))],
     "source_backward": [

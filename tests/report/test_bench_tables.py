@@ -84,7 +84,7 @@ def operator_payload() -> dict[str, Any]:
 
 
 def cuda_payload() -> dict[str, Any]:
-    facts = {"backend": "triton", "backend_reason": "the fastest on cuda", "device_peak_flops": 9.894e14}
+    facts = {"backend": "triton", "backend_reason": "first choice on cuda", "device_peak_flops": 9.894e14}
     compiled = {"compiled": True, "first_call_seconds": 40.0, "graphs": 1, "graph_breaks": 0, "recompiles": 0}
     return payload(result(CUDA, **facts, **compiled, flops_per_call=1e14))
 

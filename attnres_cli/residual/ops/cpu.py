@@ -29,6 +29,7 @@ def unusable(device: torch.device) -> str | None:
 class CppKernels:
     """`residual.operator.Kernels` by torch.ops.attnres."""
 
+    any_shape = True
     two_phase = True
     groups_sources = True
     dtypes = frozenset({torch.float32, torch.float64})
@@ -47,8 +48,13 @@ class CppKernels:
         backward: bool,
     ) -> Site:
         mixed, peak, total = (None, None, None) if ahead is None else ahead[:3]
+        if not backward:
+            value, scale, output = _ops.site_forward(
+                values, scales, newest, update, query, gain, epsilon, dtype, mixed, peak, total
+            )
+            return Site(newest if update is None else value, scale, Normed(output, output, scale), scale, scale)
         value, scale, output, kept, rho, logits, log_total = _ops.site(
-            values, scales, newest, update, query, gain, epsilon, dtype, mixed, peak, total, backward
+            values, scales, newest, update, query, gain, epsilon, dtype, mixed, peak, total
         )
         normed = Normed(output, kept if kept.numel() else output, rho)
         return Site(newest if update is None else value, scale, normed, logits, log_total)
@@ -66,7 +72,7 @@ class CppKernels:
         backward: bool,
     ) -> tuple[Tensor, Normed]:
         total, output, rho, keep_output = _ops.add_norm(stream, update, gain, epsilon, dtype, backward)
-        summed = total if total.shape[0] == stream.shape[0] else stream
+        summed = total if total.numel() else stream
         return summed, Normed(output, output if keep_output else summed, rho)
 
     def norm_backward(

@@ -62,6 +62,7 @@ class TritonKernels:
     by, the host would have to wait for the GPU at every site.
     """
 
+    any_shape = False
     two_phase = True
     groups_sources = False
     dtypes = frozenset({torch.float32})
