@@ -202,7 +202,7 @@ def _smallest_mean_square(preset: Preset, vocab_size: int, parameters: int) -> f
     """At initialisation, on one short sequence of random tokens; None where the model is too large to build for it."""
     if parameters > LARGEST_REAL_PARAMETERS:
         return None
-    model = build_model(preset, vocab_size)
+    model = build_model(preset, vocab_size, native=False)
     length = min(EPSILON_TOKENS, preset.model.context_tokens)
     tokens = torch.randint(vocab_size, (1, length), generator=torch.Generator().manual_seed(0))
     return smallest_mean_square(model, tokens)

@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 
 def build_model(
-    preset: Preset, vocab_size: int, *, device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+    preset: Preset,
+    vocab_size: int,
+    *,
+    device: str | torch.device = "cpu",
+    dtype: torch.dtype = torch.float32,
+    native: bool = True,
 ) -> LanguageModel:
     """The preset's model with `vocab_size` tokens, initialised from `preset.train.seed`.
 
-    device "meta" allocates nothing. dtype is that of the weights: float32 for training, float64 in tests.
+    device "meta" allocates nothing. dtype is that of the weights: float32 for training, float64 in tests. native False:
+    plain PyTorch computes, and nothing is compiled for it; for a look at a model that is not trained.
     Raises UserError when the residual scheme does not fit the depth.
     """
     config = preset.model
@@ -32,9 +38,10 @@ def build_model(
         model = LanguageModel(config, build_residual(preset.residual, geometry), vocab_size).to(dtype)
     if torch.device(device).type != "meta":
         model.to_empty(device=device)
-    if torch.device(device).type == "cpu":
-        native_build.load()  # where that fails, plain PyTorch does the same; `attnres doctor` says why
-    model.computed_by = model.residual.prepare(torch.device(device))
+    if native:
+        if torch.device(device).type == "cpu":
+            native_build.load()  # where that fails, plain PyTorch does the same; `attnres doctor` says why
+        model.computed_by = model.residual.prepare(torch.device(device))
     model.recompute_segments = preset.train.checkpoint_activations == "block"
     initialise(model, preset.train.seed)
     return model

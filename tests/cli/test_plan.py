@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,8 @@ import pytest
 
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -146,3 +151,12 @@ def test_bad_input(words: list[str], code: ExitCode, said: str, capsys: pytest.C
     assert said in streams.err
     assert streams.out == ""
     assert "Traceback" not in streams.err
+
+
+def test_without_calibration_nothing_is_compiled(tmp_path: Path) -> None:
+    environment = {**os.environ, "ATTNRES_NATIVE_CACHE": str(tmp_path / "native"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "attnres_cli", "plan", "cpu-tiny", "--residual", "attnres-block", "--no-calibrate"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Building" not in done.stderr
+    assert not (tmp_path / "native").exists()
