@@ -15,7 +15,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attnres_cli.residual.backends import Backend, BackendConfig
-from attnres_cli.residual.fused import DepthPass, can_fuse
+from attnres_cli.residual.fused import DepthPass
+from attnres_cli.residual.fusing import can_fuse
 from attnres_cli.residual.operator import widen
 from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
 

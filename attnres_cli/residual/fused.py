@@ -1,6 +1,6 @@
-"""Fused passes: a scheme's whole loop over depth through a back end's kernels, with the backward pass written out.
+"""Depth attention's fused pass: the whole loop through a back end's kernels, with the backward pass written out.
 
-Depth attention, one node of the autograd graph per site. A node normalises its mixture backwards, which gives the
+There is one node of the autograd graph per site. A node normalises its mixture backwards, which gives the
 gradient of the mixture, and leaves that where earlier nodes find it. Then its own newest source has heard from all its
 consumers (they are later sites, and have run), and gathers its gradient in one pass: no source's gradient is ever
 summed up piece by piece, and no source is copied. Autograd sees a chain: each node's input is the newest source alone.
@@ -18,96 +18,9 @@ import torch
 from torch import Tensor
 
 from attnres_cli.residual import operator
+from attnres_cli.residual.fusing import as_is, flat_rows, output_dtype, shaped
 from attnres_cli.residual.operator import Ahead, Consumer, Kernels, Normed
 from attnres_cli.residual.protocol import Norm, Site
-
-
-def can_fuse(kernels: Kernels | None, weight: Tensor) -> bool:
-    """Whether a pass with parameters like `weight` may go through `kernels`."""
-    return kernels is not None and weight.dtype in kernels.dtypes and not torch.compiler.is_compiling()
-
-
-def output_dtype(like: Tensor, gain: Tensor) -> torch.dtype:
-    """Of a norm's output: what the matrix product that follows wants, so that nothing has to be cast again.
-
-    Autocast does not know the meta device; there it is the CPU's that counts.
-    """
-    device = "cpu" if like.is_meta else like.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return gain.dtype
-
-
-# ---- the plain residual
-
-
-class AddNormPass:
-    """h ← h + f(Norm(h)): each sum is taken together with the norm that follows it."""
-
-    def __init__(self, kernels: Kernels, embedding: Tensor) -> None:
-        self._kernels = kernels
-        self._stream = embedding
-        self._shape = embedding.shape
-        self._update: Tensor | None = None
-
-    def read(self, site: Site) -> Tensor:
-        return self._normed(site.norm)
-
-    def write(self, site: Site, output: Tensor) -> None:
-        self._update = output
-
-    def close(self, final_norm: Norm) -> Tensor:
-        return self._normed(final_norm)
-
-    def _normed(self, norm: Norm) -> Tensor:
-        x: Tensor
-        if not torch.is_grad_enabled():
-            dtype = output_dtype(self._stream, norm.gain)
-            rows = _as_is if self._kernels.any_shape else _rows
-            update = None if self._update is None else rows(self._update)
-            self._stream, normed = self._kernels.add_norm(
-                rows(self._stream), update, norm.gain, norm.epsilon, dtype, False
-            )
-            return _shaped(normed.output, self._shape)
-        self._stream, x = _AddNorm.apply(  # type: ignore[no-untyped-call]
-            self._kernels, norm.epsilon, self._stream, self._update, norm.gain
-        )
-        return x
-
-
-class _AddNorm(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, kernels: Kernels, epsilon: float, stream: Tensor, update: Tensor | None, gain: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        shape = stream.shape
-        summed, normed = kernels.add_norm(
-            _rows(stream), None if update is None else _rows(update), gain, epsilon, output_dtype(stream, gain),
-            any(ctx.needs_input_grad),
-        )  # fmt: skip
-        ctx.kernels, ctx.epsilon, ctx.kept_is_output = kernels, epsilon, normed.kept is normed.output
-        ctx.dtypes = stream.dtype, None if update is None else update.dtype
-        ctx.save_for_backward(normed.kept, normed.inverse_rms, gain)
-        return summed.view(shape), normed.output.view(shape)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_sum: Tensor, grad: Tensor) -> tuple[Tensor | None, ...]:
-        kept, inverse_rms, gain = ctx.saved_tensors
-        normed = Normed(kept if ctx.kept_is_output else grad, kept, inverse_rms)
-        carried, _, grad_gain = ctx.kernels.norm_backward(_rows(grad), normed, gain, ctx.epsilon, _rows(grad_sum))
-        carried = carried.view(grad.shape)
-        stream_dtype, update_dtype = ctx.dtypes
-        return (
-            None,
-            None,
-            carried.to(stream_dtype),
-            None if update_dtype is None else carried.to(update_dtype),
-            grad_gain,
-        )
-
-
-# ---- attention over depth
 
 
 class DepthPass:
@@ -135,9 +48,9 @@ class DepthPass:
     def _normed(self, ordinal: int, norm: Norm) -> Tensor:
         if self._link is None:
             dtype = output_dtype(self._output, norm.gain)
-            rows = _as_is if self._tape.kernels.any_shape else _rows
+            rows = as_is if self._tape.kernels.any_shape else flat_rows
             site, _ = self._tape.site(ordinal, rows(self._output), norm.gain, dtype, False)
-            return _shaped(site.normed.output, self._output.shape)
+            return shaped(site.normed.output, self._output.shape)
         x: Tensor
         x, self._link = _DepthSite.apply(  # type: ignore[no-untyped-call]
             self._tape, ordinal, self._link, self._output, norm.gain
@@ -335,7 +248,7 @@ class _DepthSite(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         shape = output.shape
         backward = any(ctx.needs_input_grad)
-        site, pieces = tape.site(ordinal, _rows(output), gain, output_dtype(output, gain), backward)
+        site, pieces = tape.site(ordinal, flat_rows(output), gain, output_dtype(output, gain), backward)
         normed = site.normed
         if backward:
             ctx.tape, ctx.ordinal, ctx.slot = tape, ordinal, len(tape.values)
@@ -356,21 +269,8 @@ class _DepthSite(torch.autograd.Function):
         tape: _Tape = ctx.tape
         tape.begin_backward()
         normed = Normed(kept if ctx.kept_is_output else grad, kept, inverse_rms)
-        grad_mixed, dot, grad_gain = tape.kernels.norm_backward(_rows(grad), normed, gain, tape.epsilon, None)
+        grad_mixed, dot, grad_gain = tape.kernels.norm_backward(flat_rows(grad), normed, gain, tape.epsilon, None)
         pieces = list(zip(ctx.first_sources, logits, strict=True))
         record = _Record(ctx.ordinal, grad_mixed, dot, query, log_total, pieces)
         grad_value = tape.gather(record, ctx.slot, value, scale)
         return None, None, None, grad_value.to(ctx.dtype).view(grad.shape), grad_gain
-
-
-def _rows(x: Tensor) -> Tensor:
-    """[..., d] as contiguous [M, d], out of the graph: a view would hold on to it, and the graph holds the tape."""
-    return x.detach().reshape(-1, x.shape[-1]).contiguous()
-
-
-def _as_is(x: Tensor) -> Tensor:
-    return x.contiguous()
-
-
-def _shaped(rows: Tensor, shape: torch.Size) -> Tensor:
-    return rows if rows.shape == shape else rows.view(shape)

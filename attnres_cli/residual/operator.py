@@ -5,7 +5,7 @@ never stacks its sources. Statistics, logits, softmax and sums are taken in prom
 
 Every back end offers the *functional* form: plain functions that autograd and torch.compile can follow. Some offer
 *kernels*, too: both directions of a whole site (block sum, statistics, mixing, PreNorm) without autograd, which
-`residual/fused.py` joins into one pass over depth.
+`residual/fused.py` and `residual/add_norm.py` join into one pass over depth.
 """
 
 from __future__ import annotations

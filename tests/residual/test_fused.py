@@ -207,6 +207,38 @@ def test_what_the_graph_keeps(backend: str) -> None:
     assert sum(kept.values()) <= sources_and_outputs + numbers + 4 * sites * width
 
 
+@every_backend
+@every_scheme
+@pytest.mark.parametrize("backward", [True, False])
+def test_outputs_that_are_not_contiguous(backend: str, residual: dict[str, Any], backward: bool) -> None:
+    """Sublayers may hand over views; batch of one, too."""
+    model = small_model({**residual, "backend": backend}, stir=0.7)
+
+    def run(strided: bool, sequences: int) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(5)
+        drawn = [torch.randn(12, sequences, 16, generator=generator, dtype=torch.float64) for _ in range(9)]
+        leaves = [each.requires_grad_(backward) for each in drawn]
+        embedding, *outputs = (
+            each.transpose(0, 1) if strided else each.transpose(0, 1).contiguous() for each in leaves
+        )
+        with torch.set_grad_enabled(backward):
+            steps = model.residual.fused_pass(embedding)
+            assert steps is not None
+            seen = []
+            for site, output in zip(model.sites(), outputs, strict=True):
+                seen.append(steps.read(site))
+                steps.write(site, output)
+            seen.append(steps.close(model.final_norm))
+        if not backward:
+            return seen
+        total = sum(((1 + place) * each.square().sum() for place, each in enumerate(seen)), torch.zeros(()).double())
+        return [*seen, *torch.autograd.grad(total, leaves)]
+
+    for sequences in (1, 3):
+        for one, other in zip(run(True, sequences), run(False, sequences), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
 @every_scheme
 def test_torch_compile_takes_the_stepwise_loop(residual: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     model = small_model(residual)

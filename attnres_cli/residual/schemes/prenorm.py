@@ -7,8 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from attnres_cli.residual.add_norm import AddNormPass
 from attnres_cli.residual.backends import Backend, BackendConfig
-from attnres_cli.residual.fused import AddNormPass, can_fuse
+from attnres_cli.residual.fusing import can_fuse
 from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Site, State
 
 
