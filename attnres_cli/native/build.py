@@ -97,8 +97,9 @@ def find_compiler() -> tuple[str, str] | None:
     return None
 
 
-def _flags() -> list[str]:
-    vectors = _VECTORS.get(torch.backends.cpu.get_cpu_capability(), ())
+def _flags(capability: str | None = None) -> list[str]:
+    """For a processor of this capability, in torch's words; this one by default."""
+    vectors = _VECTORS.get(capability or torch.backends.cpu.get_cpu_capability(), ())
     abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"
     return ["-O3", "-std=c++20", "-fPIC", "-fopenmp", "-fno-math-errno", abi, *vectors]
 
@@ -122,16 +123,14 @@ def _build(compiler: str, library: Path) -> str | None:
     All sources are one translation unit: torch's headers take longer than everything else.
     """
     torch_folder = Path(torch.__file__).parent
-    includes = [f"-I{SOURCES}", f"-I{torch_folder / 'include'}", f"-I{torch_folder / 'include/torch/csrc/api/include'}"]
     try:
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             unit, compiled, built = (Path(folder) / name for name in ("all.cpp", "all.o", library.name))
-            sources = (path.name for path in _source_files() if path.suffix == ".cpp")
-            unit.write_text("".join(f'#include "{name}"\n' for name in sources), encoding="utf-8")
+            unit.write_text(_all_sources(), encoding="utf-8")
             # Without -fopenmp when linking: the OpenMP runtime in use is the one that libtorch_cpu brings along.
             libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
             for what, command in (
-                ("compile", [compiler, "-c", *_flags(), *includes, str(unit), "-o", str(compiled)]),
+                ("compile", [compiler, "-c", *_flags(), *_includes(), str(unit), "-o", str(compiled)]),
                 ("link", [compiler, "-shared", str(compiled), "-o", str(built), *libraries]),
             ):
                 done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
@@ -141,6 +140,15 @@ def _build(compiler: str, library: Path) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the C++ operators could not be built: {error}"
     return None
+
+
+def _all_sources() -> str:
+    return "".join(f'#include "{path.name}"\n' for path in _source_files() if path.suffix == ".cpp")
+
+
+def _includes() -> list[str]:
+    folder = Path(torch.__file__).parent / "include"
+    return [f"-I{SOURCES}", f"-I{folder}", f"-I{folder / 'torch/csrc/api/include'}"]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/cpu/vec/functional.h>
 #include <ATen/cpu/vec/vec.h>
 #include <c10/core/ScalarType.h>
 
@@ -25,7 +26,7 @@ inline int64_t chunks_of(int64_t tokens) {
 
 template <class A>
 inline A sum_of(Vec<A> v) {
-  return at::vec::vec_reduce_all<A>([](Vec<A>& a, Vec<A>& b) { return a + b; }, v);
+  return at::vec::vec_reduce_all<A>([](const Vec<A>& a, const Vec<A>& b) { return a + b; }, v);
 }
 
 // A matrix of tokens × d in whatever floating type; `row` gives one token's row as A, through `scratch` [d] if need be.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import stat
 import subprocess
 import sys
@@ -72,6 +73,18 @@ def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {library.name, ".lock"}
 
 
+@needs_gcc
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of another kind of processor")
+@pytest.mark.parametrize("capability", [*build._VECTORS, "DEFAULT"])
+def test_every_kind_of_vector_compiles(capability: str) -> None:
+    """Also those that this processor does not have."""
+    found = build.find_compiler()
+    assert found is not None
+    command = [found[0], "-fsyntax-only", "-x", "c++", *build._flags(capability), *build._includes(), "-"]
+    done = subprocess.run(command, input=build._all_sources(), capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
 def test_without_a_compiler_plain_pytorch_computes(tmp_path: Path) -> None:
     told, err = run(tmp_path, CXX="/nowhere/g++")
     assert told["load"] == "no GCC (g++) was found"
@@ -121,5 +134,5 @@ def test_the_name_changes_with_what_it_depends_on(monkeypatch: pytest.MonkeyPatc
     before = build._fingerprint("g++ 12")
     assert build._fingerprint("g++ 12") == before
     assert build._fingerprint("g++ 13") != before
-    monkeypatch.setattr(build, "_flags", lambda: ["-O0"])
+    monkeypatch.setattr(build, "_flags", lambda capability=None: ["-O0"])
     assert build._fingerprint("g++ 12") != before
