@@ -14,6 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "attnres_cli"
 RANK = {
     "errors": 0,
     "discovery": 1,
+    "caches": 1,
     "notices": 1,
     "shipped": 1,
     "preset": 2,

@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,8 +100,8 @@ def _walk(
         targets = torch.empty_like(tokens)
         autocast = nullcontext() if autocast_dtype is None else torch.autocast("cpu", dtype=autocast_dtype)
         with autocast, real_kernels(autocast_dtype=autocast_dtype):
-            contexts = lambda: (nullcontext(), real_kernels(autocast_dtype=autocast_dtype))  # noqa: E731
-            model.checkpoint_options = {"context_fn": contexts}  # what is computed again is computed out of here
+            # What checkpointing computes again is computed in the backward pass, out of this context.
+            model.checkpoint_options = {"context_fn": partial(_contexts, autocast_dtype)}
             loss = model.loss(tokens, targets)
         loss.backward()  # type: ignore[no-untyped-call]
     if not accumulating:
@@ -108,6 +109,11 @@ def _walk(
     for parameter in parameters:
         parameter.grad = None
     return ledger
+
+
+def _contexts(autocast_dtype: torch.dtype | None) -> tuple[Any, Any]:
+    """Of a checkpointed segment's first and second computation."""
+    return nullcontext(), real_kernels(autocast_dtype=autocast_dtype)
 
 
 class _Ledger(QuickShapes):  # type: ignore[no-untyped-call]

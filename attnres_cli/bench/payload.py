@@ -114,7 +114,7 @@ def accesses(presets: Presets, vocab_size: int) -> dict[str, Any]:
     """The paper's Table 1 at the presets' shape, with the number of blocks of the first arm that has any."""
     models = [build_model(without_choice(preset), vocab_size, device="meta") for preset in presets.values()]
     kept = next((count for model in models if (count := carried(model).kept)), 0)
-    blocks = next((len(sizes) for model in models if (sizes := getattr(model.residual, "block_sizes", None))), None)
+    blocks = next((of_it for model in models if (of_it := model.residual.num_blocks())), None)
     return memory_accesses(next(iter(presets.values())), kept, blocks)
 
 

@@ -137,6 +137,7 @@ def _facts(arm: _Prepared, preset: Preset, device: torch.device) -> dict[str, An
     }
     if facts["compiled"]:
         facts |= {"graphs": arm.compiled.graphs, "graph_breaks": arm.compiled.breaks, "recompiles": arm.recompiled}
+        facts |= {"backend": "torch", "backend_reason": "its unrolled form is what torch.compile traces"}
     return facts
 
 

@@ -11,11 +11,11 @@ import typer
 
 from attnres_cli.cli.bench_options import arms_of, depths_of, refuse_together
 from attnres_cli.cli.options import (
+    FormatOption,
     JsonOption,
     OutputOption,
     OverlayOption,
     SetOption,
-    complete_format,
     complete_preset,
     complete_residual,
 )
@@ -121,15 +121,7 @@ def bench(
             help="Exit with 6 where it holds, such as 'attnres-block.step_ratio > 1.05'; repeatable.",
         ),
     ] = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="table, markdown, csv or json; without it the file's suffix decides, else table.",
-            autocompletion=complete_format,
-        ),
-    ] = None,
+    format_name: FormatOption = None,
     output: OutputOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -9,11 +9,11 @@ import typer
 
 from attnres_cli.cli.options import (
     DEFAULT_RUNS_DIR,
+    FormatOption,
     JsonOption,
     OutputOption,
     RunsArgument,
     RunsRootOption,
-    complete_format,
     complete_run,
 )
 from attnres_cli.cli.output import check_writable, chosen_format, print_document, write_document
@@ -39,15 +39,7 @@ def compare(
             autocompletion=complete_run,
         ),
     ] = None,
-    format_name: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="table, markdown, csv or json; without it the file's suffix decides, else table.",
-            autocompletion=complete_format,
-        ),
-    ] = None,
+    format_name: FormatOption = None,
     table: Annotated[
         list[str] | None,
         typer.Option("--table", metavar="NAME", help="Only this table (loss, cost, …); repeatable."),

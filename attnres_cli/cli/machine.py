@@ -287,7 +287,7 @@ def presets() -> Finding:
 
 def caches() -> Iterator[Finding]:
     """Where prepared data, vocabularies and compiled code are kept, and how much of them there is."""
-    from attnres_cli.data.cache import default_cache_folder
+    from attnres_cli.caches import default_cache_folder
     from attnres_cli.data.tokenizers import tiktoken_names
 
     yield _cache("data cache", default_cache_folder(), "ATTNRES_CACHE")

@@ -127,6 +127,15 @@ RunsRootOption = Annotated[
     Path, typer.Option("--runs-dir", envvar="ATTNRES_RUNS", metavar="FOLDER", help="Folder that holds the runs.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, numbers in full precision.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="table, markdown, csv or json; without it the file's suffix decides, else table.",
+        autocompletion=complete_format,
+    ),
+]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result to exactly this file.")
 ]

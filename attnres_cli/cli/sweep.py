@@ -13,12 +13,12 @@ import typer
 
 from attnres_cli.cli.options import (
     DEFAULT_RUNS_DIR,
+    FormatOption,
     JsonOption,
     OutputOption,
     OverlayOption,
     RunsRootOption,
     SetOption,
-    complete_format,
     complete_preset,
     complete_residual,
 )
@@ -56,15 +56,6 @@ JobsOption = Annotated[
     int | None,
     typer.Option(
         "--jobs", min=1, help="Trainings side by side; without it one per GPU, or as many as there are cores."
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help="table, markdown, csv or json; without it the file's suffix decides, else table.",
-        autocompletion=complete_format,
     ),
 ]
 

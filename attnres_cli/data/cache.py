@@ -23,13 +23,6 @@ class NotPrepared(Exception):
     """There is no entry, and the caller wanted none to be made."""
 
 
-def default_cache_folder() -> Path:
-    """$ATTNRES_CACHE, else attnres below $XDG_CACHE_HOME, else ~/.cache/attnres; need not exist yet."""
-    if os.environ.get("ATTNRES_CACHE"):
-        return Path(os.environ["ATTNRES_CACHE"]).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnres"
-
-
 def is_empty(cache: Path) -> bool:
     """Whether nothing has been prepared yet."""
     return next((cache / "data").glob("[!.]*"), None) is None and next(cache.glob("[!.]*.json"), None) is None

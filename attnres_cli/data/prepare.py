@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnres_cli.caches import default_cache_folder
 from attnres_cli.data import cache
 from attnres_cli.data.documents import TokenFile
 from attnres_cli.data.inputs import missing_inputs
@@ -48,7 +49,7 @@ def find_prepared(preset: Preset, *, cache_folder: Path | None = None) -> Datase
     The corpus is read through to know which entry is its own, unless the cache has none at all: then its files are only
     looked for. Raises UserError as preparing does.
     """
-    if cache.is_empty(cache_folder or cache.default_cache_folder()):
+    if cache.is_empty(cache_folder or default_cache_folder()):
         missing = [fault for _, fault in missing_inputs(preset.data, preset.source_folder)]
         if missing:
             raise UserError(missing)
@@ -71,7 +72,7 @@ def prepare_corpus(
 
     only_cached: raise cache.NotPrepared where there would be more to do than to look.
     """
-    folder = cache_folder or cache.default_cache_folder()
+    folder = cache_folder or default_cache_folder()
     if corpus_module(config).GIVES is TokenFile:
         return open_token_files(config, base_folder, folder, progress, only_cached=only_cached)
     source = source_of(config, base_folder)

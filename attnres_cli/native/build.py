@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from attnres_cli.caches import default_cache_folder
 from attnres_cli.notices import notify
 
 SOURCES = Path(__file__).parent
@@ -69,13 +70,9 @@ def load() -> str | None:
 
 
 def cache_folder() -> Path:
-    """$ATTNRES_NATIVE_CACHE, else native below the cache folder of everything else ($ATTNRES_CACHE, else attnres below
-    $XDG_CACHE_HOME, else ~/.cache/attnres)."""
-    if FOLDER_VARIABLE in os.environ:
-        return Path(os.environ[FOLDER_VARIABLE])
-    named = os.environ.get("ATTNRES_CACHE")
-    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnres"
-    return root / "native"
+    """$ATTNRES_NATIVE_CACHE, else native below the cache folder of everything else."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named).expanduser() if named else default_cache_folder() / "native"
 
 
 def loaded() -> bool:

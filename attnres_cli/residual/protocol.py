@@ -158,6 +158,10 @@ class Residual(nn.Module, ABC):
     def close(self, state: State, final_norm: Norm) -> Tensor:
         """What the head sees, [B, T, d], after the final norm."""
 
+    def num_blocks(self) -> int | None:
+        """The paper's N, where the scheme sums its sources up in blocks; else None."""
+        return None
+
     def segments(self) -> Sequence[tuple[int, int]]:
         """Runs [first, last) of sublayers between which activation checkpointing keeps the state, and nothing else."""
         return [(first, first + 2) for first in range(0, self.geometry.num_sublayers, 2)]

@@ -73,27 +73,24 @@ class TorchKernels:
     def norm_backward(
         self, grad: Tensor, normed: Normed, gain: Tensor, epsilon: float, carry: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        grad, width = widen(grad), gain.shape[0]
-        kept = widen(normed.kept)
+        grad, kept, width = widen(grad), widen(normed.kept), gain.shape[0]
         rho = normed.inverse_rms.unsqueeze(1)
-        if normed.kept is normed.output:
-            x, inverse = kept / gain, torch.ones_like(rho)
-        else:
-            x, inverse = kept, rho
+        kept_is_output = normed.kept is normed.output
         # LayerNorm's kernel with mean 0 and x̂ = x · inverse gives inverse (dy ⊙ g - mean(dy ⊙ g) - x̂ u): one term too
         # many, and the right gradient of the gain. u = mean(dy ⊙ g ⊙ x̂).
+        x, inverse = (kept / gain, torch.ones_like(rho)) if kept_is_output else (kept, rho)
         grad_x, grad_gain, _ = torch.ops.aten.native_layer_norm_backward(
             grad, x, [width], torch.zeros_like(rho), inverse, gain, None, [True, True, False]
         )
         mean = torch.mv(grad, gain).unsqueeze(1).div_(width)
         grad_x.addcmul_(mean, inverse)
-        if normed.kept is normed.output:
+        if kept_is_output:
             grad_x.mul_(rho)
-        # x̂ (dy ⊙ g - x̂ u) summed over channels is d u (1 - mean x̂²) = d u ε ρ²
-        u = torch.linalg.vecdot(grad, x * gain) if epsilon else None
-        dot = torch.zeros_like(normed.inverse_rms)
-        if u is not None:
-            dot = u.mul_(inverse.squeeze(1)).mul_(normed.inverse_rms.square()).mul_(epsilon)
+        # The product with the input is d u ε ρ²; dy ⊙ g ⊙ x̂ is dy ⊙ output.
+        along = torch.linalg.vecdot(grad, kept if kept_is_output else kept * gain)
+        if not kept_is_output:
+            along.mul_(normed.inverse_rms)
+        dot = along.mul_(normed.inverse_rms.square()).mul_(epsilon)
         return grad_x if carry is None else grad_x.add_(carry), dot, grad_gain
 
     def source_backward(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from attnres_cli.data.cache import add_entry, default_cache_folder, find_entry
+from attnres_cli.caches import default_cache_folder
+from attnres_cli.data.cache import add_entry, find_entry
 from attnres_cli.errors import UserError
 
 

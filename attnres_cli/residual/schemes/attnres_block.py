@@ -86,6 +86,9 @@ class Scheme(DepthAttention):
     def joins(self, ordinal: int) -> bool:
         return ordinal not in self._first_of_block
 
+    def num_blocks(self) -> int:
+        return len(self.block_sizes)
+
     def segments(self) -> list[tuple[int, int]]:
         """The blocks: between them the state is the block representations, each of which is kept once."""
         ends = list(accumulate(self.block_sizes))
