@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnres_cli.model.norm import RMSNorm
 from attnres_cli.model.trunk import LanguageModel
+from attnres_cli.residual.norm import RMSNorm
 from attnres_cli.residual.protocol import Site, State, SublayerInput
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from attnres_cli.analysis.kernels import real_kernels
 from attnres_cli.analysis.shapes import QuickShapes
 from attnres_cli.model.trunk import LanguageModel
-from attnres_cli.residual.protocol import Role
+from attnres_cli.residual.parameters import Role
 
 
 @dataclass(frozen=True)

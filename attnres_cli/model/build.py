@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.native import build as native_build
+from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import Geometry
 from attnres_cli.residual.registry import build_residual
 
@@ -33,9 +34,8 @@ def build_model(
     Raises UserError when the residual scheme does not fit the depth.
     """
     config = preset.model
-    geometry = Geometry(config.d_model, config.num_sublayers, config.norm_epsilon)
     with torch.device("meta"), _WithoutInitialValues():
-        model = LanguageModel(config, build_residual(preset.residual, geometry), vocab_size).to(dtype)
+        model = LanguageModel(config, build_residual(preset.residual, geometry_of(config)), vocab_size).to(dtype)
     if torch.device(device).type != "meta":
         model.to_empty(device=device)
     if native:
@@ -45,6 +45,18 @@ def build_model(
     model.recompute_segments = preset.train.checkpoint_activations == "block"
     initialise(model, preset.train.seed)
     return model
+
+
+def geometry_of(config: ModelConfig) -> Geometry:
+    """What a residual scheme may know of this trunk."""
+    return Geometry(
+        d_model=config.d_model,
+        num_sublayers=config.num_sublayers,
+        norm_epsilon=config.norm_epsilon,
+        num_heads=config.num_heads,
+        num_kv_heads=config.resolved_num_kv_heads,
+        head_dim=config.resolved_head_dim,
+    )
 
 
 class _WithoutInitialValues(TorchFunctionMode):

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnres_cli.model import PLAIN_PASS_DEVICES
-from attnres_cli.native import operators
+from attnres_cli.native import PLAIN_PASS_DEVICES, operators
 
 
 class Rotary(nn.Module):

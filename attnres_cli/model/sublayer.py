@@ -17,10 +17,11 @@ Project = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 @dataclass(frozen=True)
 class MatrixSpec:
-    """One weight matrix. role names it for a scheme's gain; writes_residual: its output is added to the stream, so its
-    initial standard deviation is divided by sqrt(2 L_b); split_rows: rows of the matrices fused into it."""
+    """One weight matrix. roles names it, or each of the matrices fused into it, for a scheme's gain; split_rows: the
+    rows of each of these; writes_residual: its output is added to the stream, so its initial standard deviation is
+    divided by sqrt(2 L_b)."""
 
-    role: str
+    roles: tuple[str, ...]
     writes_residual: bool
     split_rows: tuple[int, ...] | None = None
 

@@ -14,10 +14,11 @@ from torch.utils.checkpoint import checkpoint
 from attnres_cli import discovery
 from attnres_cli.model.cache import KeyValueCache
 from attnres_cli.model.cross_entropy import summed_cross_entropy
-from attnres_cli.model.norm import RMSNorm
-from attnres_cli.model.sublayer import Project, Sublayer
+from attnres_cli.model.sublayer import Sublayer
 from attnres_cli.preset.schema import ModelConfig
-from attnres_cli.residual.protocol import ParameterGroup, Residual, Role, Site, State, SublayerInput
+from attnres_cli.residual.norm import RMSNorm
+from attnres_cli.residual.parameters import ParameterGroup, Role
+from attnres_cli.residual.protocol import Residual, Site, State, SublayerInput
 
 # The sublayers in order, each with its place, as the trunk loop calls them.
 Depth = Sequence[tuple[Site, Callable[..., Tensor]]]
@@ -124,7 +125,12 @@ class LanguageModel(nn.Module):
         """The state after the sublayers of `depth`."""
         for site, sublayer in depth:
             x, before = self.residual.read(state, site)
-            output = sublayer(x, self._project(before, site))
+            if self._projects and site.kind == "attention":
+                project = _Projecting(self.residual, before, site)
+                output = sublayer(x, project)
+                before = project.state
+            else:
+                output = sublayer(x)
             after = self.residual.write(before, site, output)
             if watcher is not None:
                 watcher.sublayer(site, before, x, output, after)
@@ -144,6 +150,8 @@ class LanguageModel(nn.Module):
         if self.head is not None:
             groups["head.weight"] = ParameterGroup(Role.HEAD, weight_decay=True)
         for path, module in self.named_modules():
+            if path.startswith("residual."):
+                continue  # the scheme says
             if isinstance(module, RMSNorm):
                 groups[f"{path}.gain"] = ParameterGroup(Role.NORM_GAIN, weight_decay=False)
             elif isinstance(module, Sublayer):
@@ -156,10 +164,12 @@ class LanguageModel(nn.Module):
         assert not undeclared, f"parameters without an optimiser group, or groups without a parameter: {undeclared}"
         return groups
 
-    def _project(self, state: State, site: Site) -> Project | None:
-        if not self._projects or site.kind != "attention":
-            return None
-        return partial(self.residual.project, state, site)
+    def dead_parameters(self) -> dict[str, str]:
+        """Parameters that provably never get a gradient, by their name in the state dict, each with the reason."""
+        dead = {f"residual.{name}": reason for name, reason in self.residual.dead_parameters().items()}
+        norms = {ordinal: f"blocks.{site.layer}.{site.kind}_norm.gain" for ordinal, site in enumerate(self.sites())}
+        norms[len(norms)] = "final_norm.gain"
+        return dead | {norms[ordinal]: reason for ordinal, reason in self.residual.unused_norms().items()}
 
     def _sites_and_sublayers(self) -> list[tuple[Site, Sublayer]]:
         depth: list[tuple[Site, Sublayer]] = []
@@ -168,3 +178,15 @@ class LanguageModel(nn.Module):
             depth.append((Site(2 * layer, layer, "attention", block.attention_norm), block.attention))
             depth.append((Site(2 * layer + 1, layer, "feed_forward", block.feed_forward_norm), block.feed_forward))
         return depth
+
+
+class _Projecting:
+    """Hands one attention's q, k and v to the residual scheme, and keeps the state that comes back."""
+
+    def __init__(self, residual: Residual, state: State, site: Site) -> None:
+        self._residual, self._site = residual, site
+        self.state = state
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v, self.state = self._residual.project(self.state, self._site, q, k, v)
+        return q, k, v

@@ -12,13 +12,14 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnres_cli.residual.backends import Backend, BackendConfig
 from attnres_cli.residual.fused import DepthPass
 from attnres_cli.residual.fusing import can_fuse
 from attnres_cli.residual.operator import widen
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Role, Site, State
+from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, ones, zeros
+from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State
 
 
 class DepthAttentionConfig(BackendConfig):
@@ -30,18 +31,19 @@ class DepthAttentionConfig(BackendConfig):
     )
 
 
-class DepthQuery(nn.Module):
+class DepthQuery(OwnParameters):
     """The pseudo-query w_l and the gain of the key norm at one site: 2 d parameters (d without gain)."""
 
-    def __init__(self, d_model: int, gain: bool) -> None:
-        super().__init__()
-        self.query = nn.Parameter(torch.empty(d_model))
-        self.key_gain = nn.Parameter(torch.empty(d_model)) if gain else None
+    def __init__(self, d_model: int, gain: bool, learning_rate_factor: float) -> None:
+        own = {"query": Own((d_model,), zeros, Role.DEPTH_QUERY, learning_rate_factor)}
+        if gain:
+            own["key_gain"] = Own((d_model,), ones, Role.DEPTH_GAIN, learning_rate_factor)
+        super().__init__(**own)
 
     def folded(self) -> Tensor:
         """w ⊙ g, [d]: wᵀ(g ⊙ k̂) = (w ⊙ g)ᵀ k̂, so the gain never touches the keys."""
         query = widen(self.query)
-        return query if self.key_gain is None else query * self.key_gain
+        return query * self.key_gain if "key_gain" in self.declared else query
 
 
 class DepthAttention(Residual):
@@ -53,8 +55,9 @@ class DepthAttention(Residual):
     def __init__(self, config: DepthAttentionConfig, geometry: Geometry) -> None:
         super().__init__(config, geometry)
         self.backend = Backend(config.backend)
-        self.sites = nn.ModuleList(DepthQuery(geometry.d_model, config.gain) for _ in range(geometry.num_sublayers))
-        self.output = DepthQuery(geometry.d_model, config.gain)
+        factor = config.query_lr_factor
+        self.sites = Places(DepthQuery(geometry.d_model, config.gain, factor) for _ in range(geometry.num_sublayers))
+        self.output = DepthQuery(geometry.d_model, config.gain, factor)
 
     def prepare(self, device: torch.device) -> str:
         return self.backend.prepare(device)
@@ -84,7 +87,7 @@ class DepthAttention(Residual):
         sites = [self._query(ordinal) for ordinal in range(1, self.geometry.num_sublayers + 1)]
         queries = torch.stack([site.query for site in sites])
         if self.config.gain:
-            queries = queries * torch.stack([site.key_gain for site in sites if site.key_gain is not None])
+            queries = queries * torch.stack([site.key_gain for site in sites])
         joins = [self.joins(ordinal) for ordinal in range(self.geometry.num_sublayers)]
         return DepthPass(kernels, embedding, queries, joins, self.geometry.norm_epsilon)
 
@@ -120,7 +123,7 @@ class DepthAttention(Residual):
         return value, self.backend.op.inverse_rms(value, self.geometry.norm_epsilon)
 
     def _query(self, ordinal: int) -> DepthQuery:
-        query = self.output if ordinal == self.geometry.num_sublayers else self.sites[ordinal]
+        query = self.output if ordinal == self.geometry.num_sublayers else self.sites.at(ordinal)
         assert isinstance(query, DepthQuery)
         return query
 
@@ -129,20 +132,9 @@ class DepthAttention(Residual):
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         return tuple(part for name in self.source_names(ordinal) for part in (name, f"inverse_rms({name})"))
 
-    def initialise(self, parameter_name: str, parameter: Tensor) -> None:
-        """Queries exactly zero (§5: uniform weights at step 0), gains one."""
-        parameter.fill_(1.0 if parameter_name.endswith("key_gain") else 0.0)
-
-    def parameter_groups(self) -> dict[str, ParameterGroup]:
-        factor = self.config.query_lr_factor
-        return {
-            name: ParameterGroup(
-                Role.DEPTH_GAIN if name.endswith("key_gain") else Role.DEPTH_QUERY,
-                weight_decay=False,
-                learning_rate_factor=factor,
-            )
-            for name, _ in self.named_parameters()
-        }
+    def dead_parameters(self) -> dict[str, str]:
+        reason = "the first sublayer has one source, whose weight is 1 whatever the query"
+        return {f"sites.0.{name}": reason for name in self.sites.at(0).declared}
 
     def cost(self) -> Cost:
         """Per source and consumer a dot product and a multiply-add (4 d); per source its mean square (2 d)."""

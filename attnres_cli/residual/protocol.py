@@ -22,11 +22,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+
+from attnres_cli.residual.norm import RMSNorm
+from attnres_cli.residual.parameters import ParameterGroup, Role, declarations
 
 State = tuple[Tensor, ...]
 SublayerKind = Literal["attention", "feed_forward"]
@@ -36,11 +38,17 @@ SublayerInput = Tensor | Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a scheme must know of the trunk. num_sublayers is the paper's L, transformer_blocks its L_b = L / 2."""
+    """What a scheme must know of the trunk. num_sublayers is the paper's L, transformer_blocks its L_b = L / 2.
+
+    num_heads, num_kv_heads, head_dim: of attention, for schemes that act on q, k and v.
+    """
 
     d_model: int
     num_sublayers: int
     norm_epsilon: float
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
 
     @property
     def transformer_blocks(self) -> int:
@@ -79,30 +87,6 @@ class Site:
     norm: Norm
 
 
-class Role(Enum):
-    """What a parameter is, which decides its optimiser group; never guessed from its shape."""
-
-    EMBEDDING = "embedding"
-    HEAD = "head"
-    MATRIX = "matrix"
-    NORM_GAIN = "norm gain"
-    DEPTH_QUERY = "depth query"
-    DEPTH_GAIN = "depth gain"
-
-
-@dataclass(frozen=True)
-class ParameterGroup:
-    """How the optimiser treats one parameter.
-
-    split_rows: row counts of the matrices fused into this one (q, k, v), which Muon orthogonalises apart.
-    """
-
-    role: Role
-    weight_decay: bool
-    learning_rate_factor: float = 1.0
-    split_rows: tuple[int, ...] | None = None
-
-
 @dataclass(frozen=True)
 class Cost:
     """What the scheme adds to the trunk. Multiply-add = 2 FLOPs; forward only (backward = 2 × forward).
@@ -127,6 +111,8 @@ class Residual(nn.Module, ABC):
     citation: ClassVar[str] = ""
     # One line for `docs/residuals.md` and `attnres presets`.
     formula: ClassVar[str] = ""
+    # Whether torch.compile can trace it without a graph break.
+    compiles: ClassVar[bool] = True
 
     def __init__(self, config: Any, geometry: Geometry) -> None:
         super().__init__()
@@ -146,9 +132,15 @@ class Residual(nn.Module, ABC):
     def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         """What the sublayer at `site` sees, already normalised, and the state it leaves."""
 
-    def project(self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Attention hands its q, k, v ([B, heads, T, head size], before rotary embedding); default: unchanged."""
-        return q, k, v
+    def project(
+        self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, State]:
+        """Attention hands its q, k, v ([B, heads, T, head size], k and v with num_kv_heads, before rotary embedding).
+
+        Returns what attention goes on with, and the state for `write`. Called once per attention sublayer, between its
+        `read` and its `write`; default: all unchanged.
+        """
+        return q, k, v, state
 
     @abstractmethod
     def write(self, state: State, site: Site, output: Tensor) -> State:
@@ -179,20 +171,45 @@ class Residual(nn.Module, ABC):
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         """Names of the tensors in the state just before sublayer `ordinal` (num_sublayers: before `close`)."""
 
-    @abstractmethod
     def parameter_groups(self) -> dict[str, ParameterGroup]:
-        """The optimiser group of each own parameter, by its name in this module."""
+        """The optimiser group of each own parameter, by its name in this module; norms are known as such."""
+        groups = {name: own.group for name, own in declarations(self)}
+        for path, module in self.named_modules():
+            if isinstance(module, RMSNorm):
+                groups[f"{path}.gain"] = ParameterGroup(Role.NORM_GAIN, weight_decay=False)
+        return groups
+
+    def own_parameters(self) -> int:
+        """How many numbers the scheme adds to the model."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def dead_parameters(self) -> dict[str, str]:
+        """Own parameters that provably never get a gradient, by name in this module, each with the reason."""
+        return {}
+
+    def unused_norms(self) -> dict[int, str]:
+        """Sublayers (num_sublayers: the final norm) whose norm the scheme never calls, each with the reason."""
+        return {}
 
     @abstractmethod
     def cost(self) -> Cost:
         """Parameters, FLOPs and live memory that the scheme adds."""
 
-    def initialise(self, parameter_name: str, parameter: Tensor) -> None:
-        """Set an own parameter to its initial value in place. Called once per own parameter, last of all init code."""
-        raise AssertionError(f"{type(self).__name__} does not initialise its parameter {parameter_name}")
+    def initialise(self, parameter_name: str, parameter: Tensor, generator: torch.Generator) -> None:
+        """Set an own parameter to its first value in place. Called once per own parameter, last of all init code.
+
+        generator: seeded by the run's seed and the parameter's name, on the CPU.
+        """
+        declared = dict(declarations(self))
+        if parameter_name in declared:
+            declared[parameter_name].initial(parameter, generator)
+        else:
+            assert isinstance(self.get_submodule(parameter_name.rpartition(".")[0]), RMSNorm), parameter_name
+            parameter.fill_(1.0)
 
     def sublayer_gain(self, role: str) -> float:
-        """Factor on the initial standard deviation of the sublayers' matrices ("qkv", "output", "gate_up", "down")."""
+        """Factor on the initial standard deviation of the sublayers' matrices: "query", "key", "value", "output" (of
+        attention), "gate", "up", "down" (of the feed-forward)."""
         return 1.0
 
     def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor] | None:

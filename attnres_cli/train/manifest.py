@@ -60,7 +60,7 @@ def manifest_of(session: Session, *, command: str, created: str) -> dict[str, An
             "transformer_blocks": preset.model.transformer_blocks,
             "d_model": preset.model.d_model,
             "summary": model.residual.summary(),
-            "common_weights_hash": common_weights_hash(model),
+            "common_weights_hash": common_weights_hash(model, preset.train.seed),
         },
         "flops": {
             "forward_per_token_by_part": forward_flops_per_token(model, preset.model.context_tokens),

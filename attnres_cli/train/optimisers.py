@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import Preset
-from attnres_cli.residual.protocol import ParameterGroup, Role
+from attnres_cli.residual.parameters import ParameterGroup, Role
 
 MUON_MOMENTUM = 0.95
 

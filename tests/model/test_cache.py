@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnres_cli.model.build import geometry_of
 from attnres_cli.model.cache import KeyValueCache
 from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.mixers.attention import causal_attention
 from attnres_cli.model.trunk import LanguageModel
-from attnres_cli.residual.protocol import FusedPass, Geometry, Residual, Site, State, SublayerInput
+from attnres_cli.residual.protocol import FusedPass, Residual, Site, State, SublayerInput
 from attnres_cli.residual.registry import scheme_names
 from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
@@ -210,9 +211,11 @@ class Projecting(Residual):
         roles: Mapping[str, Tensor] = {"q": x, "k": 0.5 * x, "v": x + state[0]}
         return (roles if site.kind == "attention" else x), state
 
-    def project(self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def project(
+        self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, State]:
         share = state[0].mean(-1).sigmoid()[:, None, :, None]  # [B, 1, T, 1]
-        return q + 0.1, k, v * share
+        return q + 0.1, k, v * share, state
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
         return (state[0] + output,)
@@ -230,9 +233,6 @@ class Projecting(Residual):
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         return ("stream",)
 
-    def parameter_groups(self) -> dict[str, Any]:
-        return {}
-
     def cost(self) -> Any:
         raise NotImplementedError
 
@@ -241,7 +241,7 @@ class Projecting(Residual):
 @pytest.mark.parametrize("heads", HEADS.values(), ids=HEADS.keys())
 def test_a_scheme_that_acts_on_q_k_and_v_keeps_doing_so(heads: dict[str, int]) -> None:
     config = small_preset(**heads).model
-    geometry = Geometry(config.d_model, config.num_sublayers, config.norm_epsilon)
+    geometry = geometry_of(config)
     with torch.device("meta"):
         model = LanguageModel(config, Projecting(None, geometry), VOCAB_SIZE).double()
     model.to_empty(device="cpu")

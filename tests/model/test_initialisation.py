@@ -20,7 +20,7 @@ def test_schemes_share_every_common_weight_bit_for_bit(residual: dict[str, objec
         if not name.startswith("residual."):
             assert torch.equal(parameter, baseline.pop(name)), name
     assert not baseline
-    assert common_weights_hash(model) == common_weights_hash(small_model(dtype=torch.float32))
+    assert common_weights_hash(model, 0) == common_weights_hash(small_model(dtype=torch.float32), 0)
 
 
 def test_a_deeper_model_keeps_the_draws_of_its_first_blocks() -> None:
@@ -33,7 +33,7 @@ def test_the_seed_changes_every_drawn_weight() -> None:
     for name, parameter in first.named_parameters():
         if parameter.dim() == 2:
             assert not torch.equal(parameter, second.get_parameter(name)), name
-    assert common_weights_hash(first) != common_weights_hash(second)
+    assert common_weights_hash(first, 0) != common_weights_hash(second, 1)
 
 
 def test_standard_deviations() -> None:

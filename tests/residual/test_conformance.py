@@ -9,7 +9,8 @@ import torch
 
 from attnres_cli.model.counting import parameters_by_part
 from attnres_cli.preset.reading import preset_from_dict
-from attnres_cli.residual.protocol import Role, Site, State
+from attnres_cli.residual.parameters import Role
+from attnres_cli.residual.protocol import Site, State
 from attnres_cli.residual.registry import scheme_names
 from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
@@ -41,11 +42,14 @@ def test_no_token_sees_a_later_one(residual: dict[str, Any], changed: int) -> No
 
 @every_scheme
 def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
-    """But the first site's query and gain: one source has weight 1 whatever the query (provably dead)."""
+    """But those that the scheme declares dead, and all of those; frozen ones are the user's wish."""
     model = small_model(residual, stir=0.3)
     model.loss(*tokens_and_targets()).backward()
-    without = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()}
-    assert without <= {"residual.sites.0.query", "residual.sites.0.key_gain"}
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    without = {name for name, p in trained.items() if p.grad is None or not p.grad.any()}
+    dead = model.dead_parameters()
+    assert dead.keys() <= dict(model.named_parameters()).keys()
+    assert without == dead.keys() & trained.keys()
 
 
 @every_scheme
@@ -55,7 +59,7 @@ def test_every_own_parameter_changes_the_output(residual: dict[str, Any]) -> Non
     with torch.no_grad():
         before = model(tokens)
         for name, parameter in model.residual.named_parameters():
-            if name.startswith("sites.0."):
+            if f"residual.{name}" in model.dead_parameters():
                 continue
             parameter += 0.5
             assert (model(tokens) - before).abs().max() > 1e-9, name
@@ -132,12 +136,12 @@ def test_state_dict_round_trip(residual: dict[str, Any]) -> None:
 
 
 @every_scheme
-def test_own_parameters_take_no_weight_decay(residual: dict[str, Any]) -> None:
+def test_own_parameters_but_matrices_take_no_weight_decay(residual: dict[str, Any]) -> None:
     model = small_model(residual)
     for name, group in model.parameter_groups().items():
         if name.startswith("residual."):
-            assert not group.weight_decay
-            assert group.role in (Role.DEPTH_QUERY, Role.DEPTH_GAIN)
+            assert group.weight_decay == (group.role is Role.SCHEME_MATRIX)
+            assert group.role not in (Role.EMBEDDING, Role.HEAD, Role.MATRIX)
 
 
 def test_the_query_learning_rate_factor_reaches_the_groups() -> None:

@@ -36,7 +36,7 @@ def pieces(model: LanguageModel) -> tuple[list[slow_loop.Sublayer], list[Tensor]
         sublayers.append(lambda h, b=block: b.attention(b.attention_norm(h)))
         sublayers.append(lambda h, b=block: b.feed_forward(b.feed_forward_norm(h)))
     sites = [*model.residual.sites, model.residual.output]
-    return sublayers, [site.query for site in sites], [site.key_gain for site in sites]
+    return sublayers, [site.query for site in sites], [getattr(site, "key_gain", None) for site in sites]
 
 
 SPLITS: list[tuple[dict[str, Any], tuple[int, ...]]] = [

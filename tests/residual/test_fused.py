@@ -92,18 +92,23 @@ def test_in_float32(backend: str, residual: dict[str, Any]) -> None:
 
 @every_backend
 @every_scheme
-def test_autocast_rounds_no_more_than_step_by_step(backend: str, residual: dict[str, Any]) -> None:
-    """Both round what matrix products take and give to bfloat16; held against float32, over all gradients together."""
-    model = small_model({**residual, "backend": backend}, stir=0.7, dtype=torch.float32)
-    exact = gradients(model, stepwise=True)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        narrow = {stepwise: gradients(model, stepwise=stepwise) for stepwise in (False, True)}
+def test_autocast_rounds_little_more_than_step_by_step(backend: str, residual: dict[str, Any]) -> None:
+    """Both round what matrix products take and give to bfloat16; held against float32, over all gradients together.
 
-    def error(found: dict[str, Tensor | None]) -> float:
-        ratios = [(found[n] - g).norm() / g.norm() for n, g in exact.items() if g is not None and found[n] is not None]  # type: ignore[operator]
-        return float(torch.stack(ratios).mean())
-
-    assert 0 < error(narrow[False]) < 1.2 * error(narrow[True]) < 0.3
+    The fused pass rounds one thing more: the norm keeps its output, in bfloat16, and not its input. One draw of weights
+    says little about that (up to 1.4 times the error, or none), so several are added up.
+    """
+    errors = {False: 0.0, True: 0.0}
+    for seed in range(6):
+        model = small_model({**residual, "backend": backend}, stir=0.7, dtype=torch.float32, **{"train.seed": seed})
+        exact = gradients(model, stepwise=True)
+        for stepwise in errors:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                found = gradients(model, stepwise=stepwise)
+            pairs = [(found[name], gradient) for name, gradient in exact.items()]
+            ratios = [(f - e).norm() / e.norm() for f, e in pairs if f is not None and e is not None]
+            errors[stepwise] += float(torch.stack(ratios).mean()) / 6
+    assert 0 < errors[False] < 1.3 * errors[True] < 0.3
 
 
 @every_backend

@@ -102,7 +102,7 @@ def normalised_values(patch: Patch) -> None:
 
 
 def random_queries(patch: Patch) -> None:
-    def initialise(self: DepthAttention, name: str, parameter: torch.Tensor) -> None:
+    def initialise(self: DepthAttention, name: str, parameter: torch.Tensor, generator: torch.Generator) -> None:
         parameter.fill_(1.0) if name.endswith("key_gain") else parameter.normal_(0, 0.02)
 
     patch.setattr(DepthAttention, "initialise", initialise)

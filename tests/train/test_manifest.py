@@ -38,7 +38,7 @@ def test_figures_and_documentation(tmp_path: Path) -> None:
     assert manifest["data"]["data_hash"] == dataset.data_hash
     assert manifest["data"]["train_tokens"] == dataset.train.num_tokens
     model = build_model(preset, dataset.vocab_size)
-    assert manifest["model"]["common_weights_hash"] == common_weights_hash(model)  # of the weights before training
+    assert manifest["model"]["common_weights_hash"] == common_weights_hash(model, 0)  # of the weights before training
     assert manifest["model"]["parameters"] == sum(p.numel() for p in model.parameters())
     flops = manifest["flops"]
     assert flops["training_per_token"] == 3 * sum(flops["forward_per_token_by_part"].values())

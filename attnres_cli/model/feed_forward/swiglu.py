@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnres_cli.model import PLAIN_PASS_DEVICES
 from attnres_cli.model.sublayer import MatrixSpec, Project, Sublayer
-from attnres_cli.native import operators
+from attnres_cli.native import PLAIN_PASS_DEVICES, operators
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import SublayerInput
 
@@ -31,8 +30,8 @@ class FeedForward(Sublayer):
 
     def matrices(self) -> dict[str, MatrixSpec]:
         return {
-            "gate_up.weight": MatrixSpec("gate_up", writes_residual=False, split_rows=(self.d_ff, self.d_ff)),
-            "down.weight": MatrixSpec("down", writes_residual=True),
+            "gate_up.weight": MatrixSpec(("gate", "up"), writes_residual=False, split_rows=(self.d_ff, self.d_ff)),
+            "down.weight": MatrixSpec(("down",), writes_residual=True),
         }
 
     def forward_flops_per_token(self, context_tokens: int) -> float:

@@ -39,9 +39,13 @@ class Mixer(SequenceMixer):
 
     def matrices(self) -> dict[str, MatrixSpec]:
         return {
-            "qkv.weight": MatrixSpec("qkv", writes_residual=False, split_rows=(self.query_rows, self.kv_rows,
-            self.kv_rows)), "output.weight": MatrixSpec("output", writes_residual=True),
-        }  # fmt: skip
+            "qkv.weight": MatrixSpec(
+                ("query", "key", "value"),
+                writes_residual=False,
+                split_rows=(self.query_rows, self.kv_rows, self.kv_rows),
+            ),
+            "output.weight": MatrixSpec(("output",), writes_residual=True),
+        }
 
     def forward_flops_per_token(self, context_tokens: int) -> float:
         scores_and_values = 2 * 2 * self.query_rows * context_tokens / 2

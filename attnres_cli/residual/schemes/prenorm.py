@@ -10,7 +10,7 @@ from torch import Tensor
 from attnres_cli.residual.add_norm import AddNormPass
 from attnres_cli.residual.backends import Backend, BackendConfig
 from attnres_cli.residual.fusing import can_fuse
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, ParameterGroup, Residual, Site, State
+from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State
 
 
 class Config(BackendConfig):
@@ -58,9 +58,6 @@ class Scheme(Residual):
 
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         return ("stream",)
-
-    def parameter_groups(self) -> dict[str, ParameterGroup]:
-        return {}
 
     def cost(self) -> Cost:
         return Cost(parameters=0, forward_flops_per_token=0.0, live_elements_per_token=float(self.geometry.d_model))

@@ -30,7 +30,9 @@ class _Magnitudes:
         stream = rms(self.residual.stream(before))
         if not self.stream_rms:
             self.stream_rms.append(stream)
-        self.input_rms.append(self.incoming[site.ordinal])
+        # A scheme that never calls this site's norm shows what it hands the sublayer itself.
+        seen = x if isinstance(x, Tensor) else x["q"]
+        self.input_rms.append(self.incoming.get(site.ordinal, rms(seen)))
         self.output_rms.append(rms(output))
         self.update_share.append(self.output_rms[-1] / stream)
         if site.kind == "feed_forward":
@@ -42,9 +44,9 @@ class _Magnitudes:
 
 @torch.no_grad()
 def observe(model: LanguageModel, probe: Probe) -> Observation:
-    """Arrays input_rms [L] (before the sublayer's norm), output_rms [L], update_share [L] (output over the stream
-    before it) and stream_rms [L_b + 1] (index 0: the embedding; then after each transformer block; the scheme says
-    what its stream is).
+    """Arrays input_rms [L] (before the sublayer's norm, where the scheme calls it), output_rms [L], update_share [L]
+    (output over the stream before it) and stream_rms [L_b + 1] (index 0: the embedding; then after each transformer
+    block; the scheme says what its stream is).
     """
     watcher = _Magnitudes(model.residual)
     with _norm_inputs(model, watcher.incoming), autocast(probe.precision, probe.tokens.device):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnres_cli.model import PLAIN_PASS_DEVICES
+from attnres_cli.native import PLAIN_PASS_DEVICES
 
 
 class RMSNorm(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnres_cli.model.norm import RMSNorm
+from attnres_cli.residual.norm import RMSNorm
 
 
 def norm_with_random_gain(width: int, epsilon: float, dtype: torch.dtype = torch.float64) -> RMSNorm:
