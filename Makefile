@@ -9,11 +9,11 @@ INSTALLED := .venv/.installed
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format clean
+.PHONY: help install demo test test-slow check format clean
 
 help:
 	@echo "make demo     train baseline and Attention Residuals on real text, and compare them (minutes)"
-	@echo "make test     run the tests"
+	@echo "make test     run the tests; make test-slow runs those that take long: every scheme deep, and compiled"
 	@echo "make check    lint, formatting and types"
 	@echo "make format   put the formatting right"
 	@echo "make install  only create .venv; the program is then .venv/bin/attnres"
@@ -32,6 +32,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q -n auto --maxprocesses 8
+
+# Every scheme 48 transformer blocks deep, and through the real compiler.
+test-slow: $(INSTALLED)
+	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 -m slow
 
 check: $(INSTALLED)
 	@$(BIN)/ruff check .

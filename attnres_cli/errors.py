@@ -72,10 +72,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def nearest_name(name: str, valid: Iterable[str]) -> str | None:
-    """The valid name a user most likely meant, or None when nothing is close."""
+    """The valid name a user most likely meant: one that `name` begins, else a similar one, else None."""
     from difflib import get_close_matches  # needed when something is wrong, and slow to load for every command
 
-    close = get_close_matches(name, list(valid), n=1, cutoff=0.55)
+    candidates = list(valid)
+    begun = [each for each in candidates if each.startswith(name)] if len(name) > 2 else []
+    close = get_close_matches(name, begun, n=1, cutoff=0.0) or get_close_matches(name, candidates, n=1, cutoff=0.55)
     return close[0] if close else None
 
 

@@ -22,6 +22,42 @@ RESIDUALS: dict[str, dict[str, Any]] = {
     "3 blocks": {"scheme": "attnres-block", "num_blocks": 3},
     "1 block": {"scheme": "attnres-block", "num_blocks": 1},
 }
+# Further forms of schemes that have several.
+FORMS: dict[str, dict[str, Any]] = {
+    "hybridnorm, prenorm first": {"scheme": "hybridnorm", "first_block": "prenorm"},
+    "highway by vectors": {"scheme": "highway", "gate": "vector"},
+    "hyper-connections, static": {"scheme": "hyper-connections", "dynamic": False},
+    "multi-gate of embeddings": {"scheme": "multi-gate", "seeding": "embedding"},
+    "denseformer, dilated": {"scheme": "denseformer", "dilation": 2},
+    "value-residual, learned": {"scheme": "value-residual", "kind": "learned"},
+    "value-residual, single": {"scheme": "value-residual", "kind": "single"},
+    "laurel pa": {"scheme": "laurel", "variant": "pa"},
+    "siamesenorm, post": {"scheme": "siamesenorm", "final": "post"},
+    "sandwich with embedding norm": {"scheme": "sandwich", "embedding_norm": True},
+}
+# One knob of attention over depth each; put on one of its schemes.
+KNOBS: dict[str, dict[str, Any]] = {
+    "no key norm": {"key_norm": False},
+    "no gain": {"gain": False},
+    "1/sqrt(d)": {"logit_scale": "1/sqrt(d)"},
+    "temperature": {"temperature": 0.25},
+    "sigmoid": {"normaliser": "sigmoid"},
+    "normalised sigmoid": {"normaliser": "normalised-sigmoid"},
+    "softmax-1, 4 heads": {"normaliser": "softmax-1", "depth_heads": 4},
+    "sparsemax": {"normaliser": "sparsemax"},
+    "input query": {"query": "input"},
+    "scalars": {"query": "scalars"},
+    "raw scalars": {"query": "scalars", "normaliser": "raw"},
+    "4 heads": {"depth_heads": 4},
+    "projected keys": {"key_rank": 4},
+    "sliced keys": {"key_rank": 4, "key_projection": "sliced"},
+    "window": {"window": 2},
+    "embedding no source": {"embedding_source": False},
+    "no final mix": {"final_mix": False},
+    "random queries": {"query_init_std": 0.5},
+    "frozen queries": {"train_queries": False},
+    "query learning rate": {"query_lr_factor": 3.0},
+}
 
 
 def small_preset(residual: dict[str, Any] | None = None, **changes: Any) -> Preset:

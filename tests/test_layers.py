@@ -28,6 +28,7 @@ RANK = {
     "train": 6,
     "bench": 7,
     "generate": 7,
+    "verify": 7,
     "sweep": 8,
     "cli": 9,
 }

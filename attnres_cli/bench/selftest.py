@@ -1,4 +1,4 @@
-"""A self-test of a few seconds: does every residual scheme train here, and do they agree where they must?
+"""A self-test of a few seconds: do the baseline and depth attention train here, and do they agree where they must?
 
 It proves the installation, not the method: tiny models on a page of text. Two questions per scheme:
 - do a few optimiser steps on this device leave the loss finite and lower?
@@ -19,7 +19,7 @@ from torch import Tensor
 from attnres_cli.model.build import build_model
 from attnres_cli.preset import schema
 from attnres_cli.preset.reading import Preset, preset_from_dict
-from attnres_cli.residual.registry import scheme_names
+from attnres_cli.residual.arms import default_arms
 
 VOCAB_SIZE = 256
 TRANSFORMER_BLOCKS = 5  # ten sublayers in the default eight blocks: the last block sums several
@@ -58,9 +58,10 @@ class SchemeResult:
 
 
 def self_test(device: str) -> Iterator[SchemeResult]:
-    """Test every residual scheme on `device` ("cpu", "cuda", …), one result after the other."""
+    """Test the schemes of `arms.toml` on `device` ("cpu", "cuda", …), one result after the other. `attnres verify`
+    looks closer, and at any."""
     batches = _batches()
-    for scheme in scheme_names():
+    for scheme in default_arms("doctor"):
         equals = build_model(_preset(scheme), VOCAB_SIZE, device="meta").residual.equals_at_initialisation
         deviation = None if equals is None else _deviation(scheme, equals, batches[0])
         yield _train(scheme, batches.to(device), device, equals, deviation)

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "Train baseline and AttnRes on real text and compare them (minutes).", "First steps"),
     "doctor": ("doctor", "Check this machine: versions, device, threads, caches, a self-test.", "First steps"),
     "presets": ("presets", "List, show, copy, check and compare presets.", "Before a run"),
+    "verify": ("verify", "Hold the residual schemes, or a class of yours, against the paper.", "Before a run"),
     "plan": ("plan", "Parameters, FLOPs, memory and time of a preset; trains nothing.", "Before a run"),
     "bench": ("bench", "Time and memory of the residual schemes here, side by side.", "Before a run"),
     "data": ("data", "Prepare and inspect corpora; train a tokenizer.", "Before a run"),

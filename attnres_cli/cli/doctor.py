@@ -21,7 +21,7 @@ NAME_WIDTH = 16
 @app.command()
 def doctor(
     self_test: Annotated[
-        bool, typer.Option("--self-test/--no-self-test", help="Train a tiny model of every scheme for a few steps.")
+        bool, typer.Option("--self-test/--no-self-test", help="Train tiny models of the baseline and depth attention.")
     ] = True,
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
     as_json: JsonOption = False,
@@ -57,7 +57,7 @@ def _everything(runs_dir: Path, with_self_test: bool) -> Iterator[Finding]:
 
 
 def _self_test() -> Iterator[Finding]:
-    """One finding per residual scheme, on the device that training would choose."""
+    """One finding per residual scheme that is tested, on the device that training would choose."""
     from attnres_cli.bench.selftest import LARGEST_DEVIATION, self_test
     from attnres_cli.train.device import choose_device
 

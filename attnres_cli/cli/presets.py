@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,14 +49,23 @@ def list_them(
     overlays: Annotated[
         bool, typer.Option("--overlays", help="List overlays, partial presets to put on others.")
     ] = False,
+    ablations: Annotated[
+        bool,
+        typer.Option("--ablations", help="List the overlays that are rows of the paper's ablations, with its figures."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """List the presets: the project's (./presets), yours, and those that come with the program."""
     from attnres_cli.preset.catalogue import entries, shown
 
-    found = entries("overlay" if overlays else "preset")
+    found = entries("overlay" if overlays or ablations else "preset")
+    if overlays or ablations:
+        found = tuple(entry for entry in found if entry.is_ablation == ablations)
     for entry in found:
         _note(entry.shadowing_note)
+    if ablations and not json:
+        _print_ablations(found)
+        return
     if json:
         from attnres_cli.cli.console import print_json
 
@@ -180,6 +190,21 @@ def diff(
     _print_table("differences", (("key", "key"), ("a", first), ("b", second)), rows)
 
 
+def _print_ablations(found: tuple[Entry, ...]) -> None:
+    rows: list[Row] = []
+    for entry in found:
+        first = True
+        for paper in entry.paper_rows or (None,):
+            said: Row = {"where": "control", "row": entry.summary, "loss": ""}
+            if paper is not None:
+                said = {"where": paper.table, "row": paper.row, "loss": f"{paper.validation_loss:.3f}"}
+            rows.append({"name": entry.name if first else "", **said})
+            first = False
+    columns = (("name", "name"), ("where", "paper"), ("row", "row"), ("loss", "loss"))
+    _print_table("ablations", columns, tuple(rows))
+    typer.echo("loss: the paper's, in nats, 32 sublayers, 87.9 B tokens. Put one on a preset: --overlay NAME", err=True)
+
+
 def _show_file(ref: str, json: bool) -> None:
     from attnres_cli.preset.catalogue import find_either, shown
     from attnres_cli.preset.toml import parse, read_text
@@ -243,6 +268,7 @@ def _entry_dict(entry: Entry) -> dict[str, Any]:
         "path": entry.path,
         "summary": entry.summary,
         "hides": list(entry.shadows),
+        **({"paper": [asdict(row) for row in entry.paper_rows]} if entry.is_ablation else {}),
     }
 
 

@@ -127,7 +127,7 @@ class _CpuSplit(torch.autograd.Function):
 def _as_complex(x: Tensor) -> Tensor:
     """[B, T, heads, head size] as complex [B, T, heads × head size / 2], so that the inner loop of a product is
     long."""
-    return torch.view_as_complex(x.view(*x.shape[:2], -1, 2))
+    return torch.view_as_complex(x.reshape(*x.shape[:2], -1, 2))
 
 
 def _for_all_heads(turns: Tensor, heads: int) -> Tensor:

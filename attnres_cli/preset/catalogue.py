@@ -1,12 +1,14 @@
 """Which presets and overlays there are: the project's (./presets), the user's, and the built-in ones; the first wins.
 
-Overlays, partial presets to put on others, live in the subfolder `overlays`. Only folders and first lines are read, so
-that listing and completion are instant.
+Overlays, partial presets to put on others, live in the subfolders `overlays` and `ablations`; those of `ablations` are
+rows of a paper's table, which their first lines name. Only folders and first lines are read, so that listing and
+completion are instant.
 """
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,16 @@ from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.shipped import shipped_folder
 
 Kind = Literal["preset", "overlay"]
+FOLDERS_OF_OVERLAYS = ("overlays", "ablations")
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row of a table (or point of a figure) of the paper: where it stands, its name there, and its loss in nats."""
+
+    table: str
+    row: str
+    validation_loss: float
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,22 @@ class Entry:
         except OSError:
             return ""
         return first.lstrip("#").strip() if first.startswith("#") else ""
+
+    @property
+    def is_ablation(self) -> bool:
+        """Whether it is an overlay that stands for a row of a paper, or for a control of one."""
+        return self.kind == "overlay" and self.path.parent.name == "ablations"
+
+    @property
+    def paper_rows(self) -> tuple[PaperRow, ...]:
+        """What its comment lines `# paper: {table = …, row = …, validation_loss = …}` say. UserError for one that
+        cannot be read."""
+        try:
+            lines = self.path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        except OSError:
+            return ()
+        said = [(n, line.removeprefix("# paper:")) for n, line in enumerate(lines, 1) if line.startswith("# paper:")]
+        return tuple(_paper_row(text, f"{shown(self.path)}:{number}") for number, text in said)
 
     @property
     def shadowing_note(self) -> str | None:
@@ -98,7 +126,7 @@ def find_either(ref: str) -> Entry:
         path = Path(ref).expanduser()
         if not path.exists():
             raise no_such_file(path)
-        kind: Kind = "overlay" if path.resolve().parent.name == "overlays" else "preset"
+        kind: Kind = "overlay" if path.resolve().parent.name in FOLDERS_OF_OVERLAYS else "preset"
         return Entry(path.stem, kind, "file", path)
     return find(ref, "overlay" if ref in names("overlay") and ref not in names("preset") else "preset")
 
@@ -139,7 +167,16 @@ def _below(entry: Entry, asking: Path) -> Entry | None:
 
 
 def _files(folder: Path, kind: Kind) -> Iterator[Path]:
-    return (folder if kind == "preset" else folder / "overlays").glob("*.toml")
+    for each in (".",) if kind == "preset" else FOLDERS_OF_OVERLAYS:
+        yield from (folder / each).glob("*.toml")
+
+
+def _paper_row(text: str, where: str) -> PaperRow:
+    try:
+        return PaperRow(**tomllib.loads(f"paper = {text}")["paper"])
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        expected = '# paper: {table = "Table 4", row = "AttnRes Full", validation_loss = 1.737}'
+        raise UserError(f"This line about the paper cannot be read: {error}.", where=where, expected=expected) from None
 
 
 def _same(one: Path, other: Path) -> bool:

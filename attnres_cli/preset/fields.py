@@ -61,9 +61,14 @@ def is_list(field: FieldInfo) -> bool:
 
 
 def is_read(section: Section, key: str) -> bool:
-    """Whether the key does anything, given the other values of its section."""
+    """Whether the key does anything, given the other values of its section: its condition holds, and the key that it
+    depends on is read itself."""
+    if key in section.ignored_keys:
+        return False
     condition = marker(type(section).model_fields[key], OnlyWith)
-    return key not in section.ignored_keys and (condition is None or condition.holds(getattr(section, condition.key)))
+    if condition is None:
+        return True
+    return condition.holds(getattr(section, condition.key)) and is_read(section, condition.key)
 
 
 def value_in_effect(section: Section, key: str) -> Any:

@@ -166,7 +166,12 @@ def _settle_without_effect(
     said = stack.values[section]
     for key, info in model.model_fields.items():
         condition = marker(info, OnlyWith)
-        if key not in said or condition is None or (partial and condition.key not in said):
+        if key not in said or condition is None:
+            continue
+        above = marker(model.model_fields[condition.key], OnlyWith)
+        if above is not None and not above.holds(said.get(above.key, model.model_fields[above.key].default)):
+            condition = above  # the key that it depends on is not read itself
+        if partial and condition.key not in said:
             continue
         control = model.model_fields[condition.key]
         value = said.get(condition.key, control.default)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import Fault, UserError
-from attnres_cli.preset.catalogue import Kind, find, is_path, names, no_such_file, shown
+from attnres_cli.preset.catalogue import FOLDERS_OF_OVERLAYS, Kind, find, is_path, names, no_such_file, shown
 from attnres_cli.preset.explain import not_a_section, unknown_section
 from attnres_cli.preset.layers import Layer, Origin
 from attnres_cli.preset.options import Given, given_layer, residual_layer, set_layer
@@ -123,7 +123,7 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
     except UserError as error:
         return Checked(str(ref), kind, None, error.faults)
     file, layers = chain.files[-1], chain.layers
-    lies_with_overlays = file.path.parent.name == "overlays"
+    lies_with_overlays = file.path.parent.name in FOLDERS_OF_OVERLAYS
     if lies_with_overlays or not (chain.is_complete and (faults or _is_whole(layers))):
         kind = "preset" if not (lies_with_overlays or chain.is_complete) else "overlay"
         if not (faults or any(layer.values for layer in layers)):

@@ -2,7 +2,7 @@
 
 The shipped presets carry the same comments. After a description in the schema has changed,
 
-    python -m attnres_cli.preset.render presets/*.toml presets/overlays/*.toml
+    python -m attnres_cli.preset.render presets/*.toml presets/overlays/*.toml presets/ablations/*.toml
 
 writes the new ones into the files; nothing else in them is touched.
 """

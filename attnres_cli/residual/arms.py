@@ -9,6 +9,6 @@ ARMS_FILE = Path(__file__).with_name("arms.toml")
 
 
 def default_arms(command: str) -> tuple[str, ...]:
-    """Scheme names that `command` ("demo", "sweep") trains side by side, the baseline first."""
+    """Scheme names that `command` ("demo", "sweep", "verify", …) puts side by side, the baseline first."""
     arms: list[str] = tomllib.loads(ARMS_FILE.read_text(encoding="utf-8"))[command]
     return tuple(arms)

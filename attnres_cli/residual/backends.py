@@ -53,6 +53,13 @@ class Backend:
         self.wanted = wanted
         self.op = load_backend("torch" if wanted == "auto" else wanted)
 
+    def __getstate__(self) -> dict[str, str]:
+        """By name: a module of functions can be neither copied nor pickled."""
+        return {"wanted": self.wanted, "op": self.op.NAME}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        self.wanted, self.op = state["wanted"], load_backend(state["op"])
+
     def prepare(self, device: torch.device) -> str:
         choice = choose_backend(self.wanted, device.type)
         self.op = choice.op

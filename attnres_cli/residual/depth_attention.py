@@ -1,149 +1,225 @@
-"""What Full and Block AttnRes share: a query and a key norm per sublayer, and softmax over depth.
+"""Attention over depth: every sublayer mixes the outputs of earlier ones, with weights that it learns.
 
-The state is a flat tuple of pairs (v_0, 1/rms v_0, v_1, 1/rms v_1, …), oldest source first. At every site, all pairs in
-the state are the sources; a scheme decides in `write` whether a sublayer's output becomes a source of its own or is
-added to the newest one. (arXiv 2603.15031 §3; symbols: w_l query, v_i sources, k_i = RMSNorm(v_i) keys.)
+The state is a flat tuple of pairs (v_0, c_0, v_1, c_1, …), oldest source first: a value and its companion, which is the
+1/rms of its key. At every site, all pairs in the state are the sources; a scheme says which outputs become sources of
+their own and which are added to the newest one. (arXiv 2603.15031 §3; symbols: w_l query, v_i sources,
+k_i = RMSNorm(v_i) keys.)
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated
+from collections.abc import Sequence
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from attnres_cli.residual.backends import Backend, BackendConfig
+from attnres_cli.residual.backends import Backend
+from attnres_cli.residual.depth_config import DepthAttentionConfig
+from attnres_cli.residual.depth_query import DepthQuery, Keys, ProjectedKeys, SlicedKeys, WholeKeys, weighted_sum
 from attnres_cli.residual.fused import DepthPass
 from attnres_cli.residual.fusing import can_fuse
 from attnres_cli.residual.operator import widen
-from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, ones, zeros
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State
-
-
-class DepthAttentionConfig(BackendConfig):
-    """Keys that every scheme with softmax over depth has."""
-
-    gain: bool = Field(True, description="the key norm has a learned gain, as the released Kimi K3 has")
-    query_lr_factor: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="learning rate of queries and key gains over that of the rest"
-    )
-
-
-class DepthQuery(OwnParameters):
-    """The pseudo-query w_l and the gain of the key norm at one site: 2 d parameters (d without gain)."""
-
-    def __init__(self, d_model: int, gain: bool, learning_rate_factor: float) -> None:
-        own = {"query": Own((d_model,), zeros, Role.DEPTH_QUERY, learning_rate_factor)}
-        if gain:
-            own["key_gain"] = Own((d_model,), ones, Role.DEPTH_GAIN, learning_rate_factor)
-        super().__init__(**own)
-
-    def folded(self) -> Tensor:
-        """w ⊙ g, [d]: wᵀ(g ⊙ k̂) = (w ⊙ g)ᵀ k̂, so the gain never touches the keys."""
-        query = widen(self.query)
-        return query * self.key_gain if "key_gain" in self.declared else query
+from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, normal
+from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State, SublayerInput
 
 
 class DepthAttention(Residual):
-    """Softmax attention over depth; subclasses say what the sources are."""
+    """joins: for every sublayer, whether its output is added to the newest source; else it becomes a source itself."""
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation: str | None = "prenorm"
     citation = "Kimi Team, Attention Residuals, arXiv 2603.15031"
 
-    def __init__(self, config: DepthAttentionConfig, geometry: Geometry) -> None:
+    def __init__(self, config: DepthAttentionConfig, geometry: Geometry, joins: Sequence[bool]) -> None:
         super().__init__(config, geometry)
         self.backend = Backend(config.backend)
-        factor = config.query_lr_factor
-        self.sites = Places(DepthQuery(geometry.d_model, config.gain, factor) for _ in range(geometry.num_sublayers))
-        self.output = DepthQuery(geometry.d_model, config.gain, factor)
+        # Without a source of its own the embedding begins the first one, so that all of them still add up to the
+        # ordinary residual stream.
+        self._joins = tuple(joins) if config.embedding_source else (True, *joins[1:])
+        self._names = self._names_by_site()
+        width, sublayers = geometry.d_model, geometry.num_sublayers
+        self.sites = Places(DepthQuery(config, width, len(self._names[each])) for each in range(sublayers))
+        if config.final_mix:
+            self.output = DepthQuery(config, width, len(self._names[-1]))
+        if self._uses_keys and config.key_rank is not None and config.key_projection == "projected":
+            initial = normal(width**-0.5)
+            self.keys_of = OwnParameters(projection=Own((config.key_rank, width), initial, Role.SCHEME_MATRIX))
+        self.keys = self._keys()
+        if config.window is not None or config.query_init_std > 0:
+            self.equals_at_initialisation = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the paper's own mathematics (Eq. 2–4), whatever the sources and the first queries are."""
+        config = self.config
+        scaled = config.logit_scale != "none" or config.temperature != 1.0
+        whole = config.window is None and config.embedding_source and config.final_mix
+        return whole and not scaled and not config.changes_the_mathematics
 
     def prepare(self, device: torch.device) -> str:
-        return self.backend.prepare(device)
+        line = self.backend.prepare(device)
+        if self.config.changes_the_mathematics:
+            return "residual path in plain PyTorch (a key of [residual] changes what the back ends compute)"
+        return line
 
     # ---- the five steps of the trunk
 
     def open(self, embedding: Tensor) -> State:
         return self._born(embedding)
 
-    def read(self, state: State, site: Site) -> tuple[Tensor, State]:
+    def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         return site.norm(self._mixed(state, site.ordinal)), state
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
-        if self.joins(site.ordinal):
+        if self._joins[site.ordinal]:
             return state[:-2] + self._born(state[-2] + output)
-        return state + self._born(output)
+        return self._within_window(state) + self._born(output)
 
     def close(self, state: State, final_norm: Norm) -> Tensor:
         """The output site mixes all sources, then the model's final norm (§3.2)."""
-        return final_norm(self._mixed(state, self.geometry.num_sublayers))
+        if self.config.final_mix:
+            return final_norm(self._mixed(state, self.geometry.num_sublayers))
+        return final_norm(torch.stack(state[0::2]).sum(0))
 
     def fused_pass(self, embedding: Tensor) -> FusedPass | None:
-        kernels = self.backend.op.kernels
+        config, kernels = self.config, self.backend.op.kernels
+        if config.changes_the_mathematics or config.window is not None or not config.final_mix:
+            return None
         if not can_fuse(kernels, self.output.query):
             return None
         assert kernels is not None
-        sites = [self._query(ordinal) for ordinal in range(1, self.geometry.num_sublayers + 1)]
-        queries = torch.stack([site.query for site in sites])
-        if self.config.gain:
-            queries = queries * torch.stack([site.key_gain for site in sites])
-        joins = [self.joins(ordinal) for ordinal in range(self.geometry.num_sublayers)]
-        return DepthPass(kernels, embedding, queries, joins, self.geometry.norm_epsilon)
+        ordinals = range(1, self.geometry.num_sublayers + 1)
+        choosing = [len(self.source_names(ordinal)) > 1 for ordinal in ordinals]
+        queries = DepthQuery.folded_rows([self._query(ordinal) for ordinal in ordinals], choosing)
+        return DepthPass(kernels, embedding, queries, self._joins, self.geometry.norm_epsilon)
 
     def stream(self, state: State) -> Tensor:
         """The newest source: the running block sum (Block), the last sublayer's output (Full)."""
         return state[-2]
 
-    # ---- mixing
+    # ---- sources
 
     @abstractmethod
-    def joins(self, ordinal: int) -> bool:
-        """Whether the output of sublayer `ordinal` is added to the newest source; else it becomes a source itself."""
+    def source_label(self, ordinal: int) -> str:
+        """The name of the source that sublayer `ordinal` begins."""
 
-    @abstractmethod
     def source_names(self, ordinal: int) -> tuple[str, ...]:
         """Names of the sources that sublayer `ordinal` (num_sublayers: the output site) attends to, oldest first."""
+        return self._names[ordinal]
 
-    def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor]:
-        values, scales = state[0::2], state[1::2]
-        names = self.source_names(ordinal)
-        assert len(names) == len(values), (names, len(values))
-        return names, self.backend.op.weights(values, scales, self._query(ordinal).folded())
+    def _names_by_site(self) -> tuple[tuple[str, ...], ...]:
+        names = ["embedding"]
+        by_site = [tuple(names)]
+        for ordinal, joins in enumerate(self._joins):
+            if joins and ordinal == 0:
+                names = [f"embedding + {self.source_label(0)}"]
+            elif not joins:
+                if self._window_is_full(len(names)):
+                    names.pop(self._oldest)
+                names.append(self.source_label(ordinal))
+            by_site.append(tuple(names))
+        return tuple(by_site)
 
-    def _mixed(self, state: State, ordinal: int) -> Tensor:
-        values, scales = state[0::2], state[1::2]
-        if len(values) == 1:  # softmax over one source is 1: the first sublayer sees the embedding itself
-            return values[0]
-        return self.backend.op.mix(values, scales, self._query(ordinal).folded())
+    @property
+    def _oldest(self) -> int:
+        """Where among the sources the one stands that leaves a full window first."""
+        return 1 if self.config.embedding_source else 0
+
+    def _window_is_full(self, sources: int) -> bool:
+        return self.config.window is not None and sources - self._oldest >= self.config.window
+
+    def _within_window(self, state: State) -> State:
+        """The state with room for one more source."""
+        if not self._window_is_full(len(state) // 2):
+            return state
+        return state[: 2 * self._oldest] + state[2 * self._oldest + 2 :]
 
     def _born(self, value: Tensor) -> State:
-        """A source and the 1/rms of its key, computed once for all its consumers."""
+        """A source and its companion, computed once for all its consumers."""
         value = widen(value)
+        if not self._uses_keys:
+            return value, torch.ones_like(value[..., 0])
+        if self.config.changes_the_mathematics:
+            return value, self.keys.companion(value)
         return value, self.backend.op.inverse_rms(value, self.geometry.norm_epsilon)
+
+    # ---- mixing
+
+    def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor] | None:
+        """As the protocol says; with several heads, the mean over them."""
+        if ordinal == self.geometry.num_sublayers and not self.config.final_mix:
+            return None
+        return self.source_names(ordinal), self._weights(state, self._query(ordinal)).mean(-1)
+
+    def _mixed(self, state: State, ordinal: int) -> Tensor:
+        return self._mixed_by(state, self._query(ordinal))
+
+    def _mixed_by(self, state: State, query: DepthQuery) -> Tensor:
+        values, companions = state[0::2], state[1::2]
+        if len(values) == 1:  # its weight, if it is not 1, is a factor that the next norm takes out
+            return values[0]
+        if self.config.changes_the_mathematics:
+            return weighted_sum(values, self._weights(state, query))
+        return self.backend.op.mix(values, companions, query.folded())
+
+    def _weights(self, state: State, query: DepthQuery) -> Tensor:
+        """[sources, B, T, heads]."""
+        values, companions = state[0::2], state[1::2]
+        if self.config.changes_the_mathematics:
+            weights = query.weights(values, companions, self.keys, self.geometry.norm_epsilon)
+            return weights.expand(len(values), *values[0].shape[:-1], -1)
+        return self.backend.op.weights(values, companions, query.folded()).unsqueeze(-1)
 
     def _query(self, ordinal: int) -> DepthQuery:
         query = self.output if ordinal == self.geometry.num_sublayers else self.sites.at(ordinal)
         assert isinstance(query, DepthQuery)
         return query
 
+    @property
+    def _uses_keys(self) -> bool:
+        return bool(self.config.query != "scalars")
+
+    def _keys(self) -> Keys:
+        config, width, epsilon = self.config, self.geometry.d_model, self.geometry.norm_epsilon
+        if config.key_rank is None or not self._uses_keys:
+            return WholeKeys(width, epsilon, config.key_norm)
+        if config.key_projection == "sliced":
+            return SlicedKeys(config.key_rank, epsilon, config.key_norm)
+        return ProjectedKeys(self.keys_of, config.key_rank, epsilon, config.key_norm)
+
     # ---- what the rest of the house asks of a scheme
 
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
-        return tuple(part for name in self.source_names(ordinal) for part in (name, f"inverse_rms({name})"))
+        return tuple(part for name in self.source_names(ordinal) for part in (name, f"companion({name})"))
 
     def dead_parameters(self) -> dict[str, str]:
-        reason = "the first sublayer has one source, whose weight is 1 whatever the query"
-        return {f"sites.0.{name}": reason for name in self.sites.at(0).declared}
+        return {
+            f"sites.{ordinal}.{name}": "with one source there is nothing to choose, whatever the query"
+            for ordinal in range(self.geometry.num_sublayers)
+            if len(self.source_names(ordinal)) <= 1
+            for name in self.sites.at(ordinal).declared
+        }
 
     def cost(self) -> Cost:
-        """Per source and consumer a dot product and a multiply-add (4 d); per source its mean square (2 d)."""
+        """Mixing at every site that has a choice; per source the mean square of its key (2 r) and, where keys are
+        projected, that (2 r d)."""
         d, sublayers = self.geometry.d_model, self.geometry.num_sublayers
-        counts = [len(self.source_names(ordinal)) for ordinal in range(sublayers + 1)]
-        consumed = sum(count for count in counts if count > 1)
+        rank = self.keys.width if self._uses_keys else 0
+        sites = range(sublayers + 1 if self.config.final_mix else sublayers)
         births = sublayers + 1
-        return Cost(
-            parameters=(sublayers + 1) * d * (2 if self.config.gain else 1),
-            forward_flops_per_token=4.0 * d * consumed + 2.0 * d * births,
-            live_elements_per_token=float(counts[-1] * (d + 1)),
-        )
+        flops = sum(self.mixing_flops(len(self.source_names(ordinal))) for ordinal in sites)
+        if self._uses_keys and self.config.key_norm:
+            flops += 2.0 * rank * births
+        if isinstance(self.keys, ProjectedKeys):
+            flops += 2.0 * rank * d * births
+        live = len(self.source_names(sublayers)) * (d + self.keys.companion_width)
+        return Cost(self.own_parameters(), flops, float(live))
+
+    def mixing_flops(self, sources: int) -> float:
+        """One site's, per token: per source a dot product over the key's channels and a multiply-add over all
+        (2 r + 2 d); where the query is made of the newest source, 2 r d for that. Nothing with one source."""
+        if sources < 2:
+            return 0.0
+        d, rank = self.geometry.d_model, self.keys.width if self._uses_keys else 0
+        made = 2.0 * rank * d if self.config.query == "input" else 0.0
+        return (2.0 * rank + 2.0 * d) * sources + made

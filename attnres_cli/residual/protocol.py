@@ -92,7 +92,7 @@ class Cost:
     """What the scheme adds to the trunk. Multiply-add = 2 FLOPs; forward only (backward = 2 × forward).
 
     forward_flops_per_token: mixing and its statistics; the additions of a plain residual are not counted.
-    live_elements_per_token: elements per token of the state when it is largest (just before `close`).
+    live_elements_per_token: elements per token of the state just before `close`.
     """
 
     parameters: int
@@ -107,7 +107,7 @@ class Residual(nn.Module, ABC):
     """
 
     # The scheme this one equals at initialisation (same logits up to the norm epsilon), or None.
-    equals_at_initialisation: ClassVar[str | None] = None
+    equals_at_initialisation: str | None = None
     citation: ClassVar[str] = ""
     # One line for `docs/residuals.md` and `attnres presets`.
     formula: ClassVar[str] = ""
@@ -169,7 +169,8 @@ class Residual(nn.Module, ABC):
 
     @abstractmethod
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
-        """Names of the tensors in the state just before sublayer `ordinal` (num_sublayers: before `close`)."""
+        """Names of the tensors in the state that sublayer `ordinal` runs with, after its `read` (num_sublayers: before
+        `close`)."""
 
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """The optimiser group of each own parameter, by its name in this module; norms are known as such."""

@@ -196,6 +196,7 @@ def test_several_faults_are_one_json_object(capsys: pytest.CaptureFixture[str]) 
 # One failing call of every command that takes --json; a new one must be entered here.
 FAILING: dict[str, list[str]] = {
     "train": ["no-such-preset"],
+    "verify": ["no-such-preset"],
     "compare": ["no-such-run", "nor-this"],
     "sweep depth-width": ["no-such-preset"],
     "sweep resume": ["no-such-sweep"],

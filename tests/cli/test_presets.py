@@ -46,6 +46,34 @@ def test_ls(presets: Command) -> None:
         line.split()[0] for line in out.split("\n") if line
     }
     assert "cpu-tiny" not in out
+    assert "paper-full" not in out
+
+
+def test_ls_ablations(presets: Command) -> None:
+    """Every row of the paper's ablations, with the paper's own figure, and fit for 80 columns."""
+    code, out, err = presets("ls", "--ablations")
+    assert code == 0
+    assert "--overlay NAME" in err
+    assert max(map(len, out.splitlines())) <= 80
+    rows = [line.split("  ") for line in out.splitlines()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert ["paper-full-window-8", "Table 4", "SWA, W = 1 + 8", "1.764"] in cells
+    assert ["paper-block-4", "Table 4", "Block, S = 4", "1.746"] in cells
+    assert ["Fig. 6", "S = 4", "1.746"] in cells
+    assert "control-frozen-zero-queries" in out
+    assert "muon" not in out
+    listed = {each["name"]: each for each in json.loads(presets("ls", "--ablations", "--json")[1])["presets"]}
+    assert listed["paper-mhc"]["paper"] == [{"table": "Table 4", "row": "mHC", "validation_loss": 1.747}]
+    assert listed["control-frozen-zero-queries"]["paper"] == []
+
+
+def test_a_line_about_the_paper_that_cannot_be_read(presets: Command) -> None:
+    Path("presets/ablations").mkdir(parents=True)
+    Path("presets/ablations/mine.toml").write_text("# Mine.\n# paper: {table = 4}\n[residual]\nscheme = 'prenorm'\n")
+    code, out, err = presets("ls", "--ablations")
+    assert (code, out) == (3, "")
+    assert "presets/ablations/mine.toml:2" in err
+    assert "validation_loss" in err
 
 
 def test_ls_announces_what_hides_what(presets: Command) -> None:

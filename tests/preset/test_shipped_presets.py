@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from attnres_cli.shipped import shipped_folder
 
 PRESETS = sorted(path.stem for path in shipped_folder("presets").glob("*.toml"))
 OVERLAYS = sorted(path.stem for path in shipped_folder("presets").glob("overlays/*.toml"))
+ABLATIONS = sorted(path.stem for path in shipped_folder("presets").glob("ablations/*.toml"))
+OVERLAY_FILES = [*(f"overlays/{name}" for name in OVERLAYS), *(f"ablations/{name}" for name in ABLATIONS)]
 SIZES = ["cpu-tiny", "cpu-small", "cpu-deep", "gpu-124m", "gpu-350m", "gpu-deep-124m"]
 
 
@@ -36,13 +39,13 @@ def test_a_shipped_preset_is_valid(name: str) -> None:
     assert (preset.name, preset.notes) == (name, ())
 
 
-@pytest.mark.parametrize("name", OVERLAYS)
+@pytest.mark.parametrize("name", [*OVERLAYS, *ABLATIONS])
 def test_a_shipped_overlay_fits_on_every_preset(name: str) -> None:
     checked = check_file(name)
     assert (checked.kind, checked.faults) == ("overlay", ())
     for preset in PRESETS:
         changed = load_preset(preset, overlays=[name])
-        said = [origin for origin in changed.origins.values() if f"overlays/{name}.toml:" in str(origin)]
+        said = [origin for origin in changed.origins.values() if f"s/{name}.toml:" in str(origin)]
         assert said
 
 
@@ -51,10 +54,35 @@ def test_each_says_what_it_is_in_its_first_line() -> None:
         assert 10 < len(entry.summary) < 140, entry.name
 
 
-@pytest.mark.parametrize("name", [*PRESETS, *(f"overlays/{name}" for name in OVERLAYS)])
+@pytest.mark.parametrize("name", [*PRESETS, *OVERLAY_FILES])
 def test_comments_are_the_schema_s(name: str) -> None:
-    """After a change of the schema: python -m attnres_cli.preset.render presets/*.toml presets/overlays/*.toml"""
+    """After a change of the schema: python -m attnres_cli.preset.render presets/*.toml presets/*/*.toml"""
     assert refresh_comments(text_of(name)) == text_of(name)
+
+
+def test_the_ablations_are_the_paper_s_table_4_and_figure_6() -> None:
+    """Validation losses of the 436M model (32 sublayers), and the keys that make the row."""
+    table = {
+        "prenorm": 1.766, "denseformer": 1.767, "mhc": 1.747, "attnres-full": 1.737, "attnres-full query=input": 1.731,
+        "attnres-full query=scalars": 1.749, "attnres-full query=scalars normaliser=raw": 1.749,
+        "attnres-full normaliser=sigmoid": 1.741, "attnres-full key_norm=False": 1.743, "attnres-full window=8": 1.764,
+        "attnres-block block_sublayers=4": 1.746, "attnres-block block_sublayers=4 depth_heads=16": 1.752,
+        "attnres-block block_sublayers=4 key_norm=False": 1.750,
+    }  # fmt: skip
+    figure = {
+        "attnres-full": 1.737, "attnres-block block_sublayers=2": 1.746, "attnres-block block_sublayers=4": 1.746,
+        "attnres-block num_blocks=4": 1.748, "attnres-block num_blocks=2": 1.753,
+        "attnres-block num_blocks=1": 1.757,
+    }  # fmt: skip
+    found: dict[str, dict[str, float]] = {"Table 4": {}, "Fig. 6": {}}
+    for entry in entries("overlay"):
+        if entry.is_ablation:
+            said = tomllib.loads(entry.path.read_text(encoding="utf-8"))["residual"]
+            scheme = said.pop("scheme")
+            for row in entry.paper_rows:
+                name = " ".join([scheme, *(f"{key}={value}" for key, value in said.items())])
+                found[row.table][name] = row.validation_loss
+    assert found == {"Table 4": table, "Fig. 6": figure}
 
 
 @pytest.mark.parametrize("name", SIZES)

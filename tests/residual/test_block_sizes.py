@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnres_cli.errors import UserError
-from attnres_cli.residual.schemes.attnres_block import block_sizes
+from attnres_cli.residual.block_sums import block_sizes
 
 
 @given(st.integers(1, 300), st.data())

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from attnres_cli.model.counting import parameters_by_part
+from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import preset_from_dict
 from attnres_cli.residual.parameters import Role
 from attnres_cli.residual.protocol import Site, State
-from attnres_cli.residual.registry import scheme_names
-from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from attnres_cli.residual.registry import scheme_keys, scheme_names
+from attnres_cli.train.optimisers import Optimiser
+from attnres_cli.train.step import take_step
+from tests.small import FORMS, KNOBS, RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
-EVERY = {name: {"scheme": name} for name in scheme_names()} | RESIDUALS
+# Schemes with blocks have blocks of several sublayers, too; by default a model this small has blocks of one.
+BLOCKS = {
+    f"{name}, blocks of 3": {"scheme": name, "block_sublayers": 3}
+    for name in scheme_names()
+    if "block_sublayers" in scheme_keys(name)
+}
+WITH_KNOBS = {name: {"scheme": "attnres-block", "block_sublayers": 3, **keys} for name, keys in KNOBS.items()}
+EVERY = {name: {"scheme": name} for name in scheme_names()} | RESIDUALS | FORMS | BLOCKS | WITH_KNOBS
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
+
+
+def stirred(residual: dict[str, Any], stir: float) -> LanguageModel:
+    """A model whose own parameters are not what they were at first; with sparsemax only a little, or it leaves out most
+    sources, and what hangs on them has no gradient and no effect."""
+    return small_model(residual, stir=0.05 if residual.get("normaliser") == "sparsemax" else stir)
 
 
 @every_scheme
@@ -31,7 +48,7 @@ def test_shapes(residual: dict[str, Any]) -> None:
 @every_scheme
 @pytest.mark.parametrize("changed", [0, 5, 11])
 def test_no_token_sees_a_later_one(residual: dict[str, Any], changed: int) -> None:
-    model = small_model(residual, stir=0.7)
+    model = stirred(residual, 0.7)
     tokens, _ = tokens_and_targets()
     other = tokens.clone()
     other[:, changed] = (other[:, changed] + 1) % VOCAB_SIZE
@@ -43,7 +60,7 @@ def test_no_token_sees_a_later_one(residual: dict[str, Any], changed: int) -> No
 @every_scheme
 def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
     """But those that the scheme declares dead, and all of those; frozen ones are the user's wish."""
-    model = small_model(residual, stir=0.3)
+    model = stirred(residual, 0.3)
     model.loss(*tokens_and_targets()).backward()
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     without = {name for name, p in trained.items() if p.grad is None or not p.grad.any()}
@@ -54,16 +71,18 @@ def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
 
 @every_scheme
 def test_every_own_parameter_changes_the_output(residual: dict[str, Any]) -> None:
-    model = small_model(residual, stir=0.3)
+    model = stirred(residual, 0.3)
     tokens, _ = tokens_and_targets()
+    generator = torch.Generator().manual_seed(17)  # the same number everywhere would be nothing to a softmax
     with torch.no_grad():
         before = model(tokens)
         for name, parameter in model.residual.named_parameters():
             if f"residual.{name}" in model.dead_parameters():
                 continue
-            parameter += 0.5
+            kept = parameter.clone()
+            parameter += torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
             assert (model(tokens) - before).abs().max() > 1e-9, name
-            parameter -= 0.5
+            parameter.copy_(kept)
 
 
 @every_scheme
@@ -125,6 +144,32 @@ def test_no_graph_break(scheme: str) -> None:
     torch.testing.assert_close(compiled, eager, rtol=1e-5, atol=1e-5)
     compiled.backward()
     assert model.embedding.weight.grad is not None
+
+
+@torch.no_grad()
+@every_scheme
+def test_equals_at_first_what_it_says(residual: dict[str, Any]) -> None:
+    """With shared weights and norm epsilon 0; a scheme that says nothing is not the baseline by accident."""
+    exact = {"model.norm_epsilon": 0.0}
+    model = small_model(residual, **exact)
+    tokens, _ = tokens_and_targets()
+    equal = model.residual.equals_at_initialisation
+    other = small_model({"scheme": equal or "prenorm"}, **exact)
+    apart = float((model(tokens) - other(tokens)).abs().max())
+    if equal is None:
+        assert residual["scheme"] == "prenorm" or apart > 1e-9
+    else:
+        assert apart < 1e-10
+
+
+@every_scheme
+def test_twenty_steps_lower_the_loss(residual: dict[str, Any]) -> None:
+    """On one batch, again and again: whatever the scheme, it can be trained."""
+    preset, model = small_preset(residual), small_model(residual, dtype=torch.float32)
+    optimiser = Optimiser(model, preset)
+    inputs, targets = np.random.default_rng(3).integers(0, VOCAB_SIZE, (2, 4, 12))
+    losses = [take_step(model, model.loss, optimiser, preset, step, inputs, targets).loss for step in range(20)]
+    assert losses[-1] < losses[0] - 0.05
 
 
 @every_scheme

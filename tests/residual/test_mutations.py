@@ -43,7 +43,8 @@ def boundary_late(patch: Patch) -> None:
 
     def shifted(self: attnres_block.Scheme, *args: object) -> None:
         built(self, *args)  # type: ignore[arg-type]
-        self._first_of_block = frozenset(first + 1 if first else 0 for first in self._first_of_block)
+        firsts = {each + 1 if each else 0 for each, joins in enumerate(self._joins) if not joins}
+        self._joins = tuple(each not in firsts for each in range(len(self._joins)))
 
     patch.setattr(attnres_block.Scheme, "__init__", shifted)
 
@@ -52,7 +53,7 @@ def cumulative_blocks(patch: Patch) -> None:
     """The accumulator is never reset: sources are running streams."""
 
     def write(self: attnres_block.Scheme, state: State, site: object, output: torch.Tensor) -> State:
-        if site.ordinal in self._first_of_block:  # type: ignore[attr-defined]
+        if not self._joins[site.ordinal]:  # type: ignore[attr-defined]
             return state + self._born(output + (state[-2] if site.ordinal else 0))  # type: ignore[attr-defined]
         return state[:-2] + self._born(state[-2] + output)
 
@@ -61,7 +62,7 @@ def cumulative_blocks(patch: Patch) -> None:
 
 def block_means(patch: Patch) -> None:
     def write(self: attnres_block.Scheme, state: State, site: object, output: torch.Tensor) -> State:
-        if site.ordinal in self._first_of_block:  # type: ignore[attr-defined]
+        if not self._joins[site.ordinal]:  # type: ignore[attr-defined]
             return state + self._born(output)
         return state[:-2] + self._born((state[-2] + output) / 2)
 

@@ -1,107 +1,19 @@
-"""Block Attention Residuals: attend to the embedding, to the sums of finished blocks, and to the running sum (Eq. 5–6).
-
-L sublayers are cut into blocks; within a block the outputs are added up, and only the sums are sources. The first
-sublayer of a block sees no partial sum, because there is none yet; every later one sees exactly one.
-"""
+"""Block Attention Residuals: attend to the embedding, the sums of finished blocks, and the running sum (Eq. 5–6)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import accumulate
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from attnres_cli.errors import UserError
-from attnres_cli.preset.schema import Complaint
-from attnres_cli.residual.depth_attention import DepthAttention, DepthAttentionConfig
-from attnres_cli.residual.protocol import Geometry
-
-# The paper: N ≈ 8 recovers most of what Full gains.
-DEFAULT_NUM_BLOCKS = 8
+from attnres_cli.residual.block_sums import BlockConfig, BlockSums
 
 
-class Config(DepthAttentionConfig):
-    """[residual] scheme = "attnres-block". At most one of the two sizes; neither: 8 blocks, or L where L is smaller."""
-
-    exclusive_keys: ClassVar[tuple[tuple[str, ...], ...]] = (("num_blocks", "block_sublayers"),)
+class Config(BlockConfig):
+    """[residual] scheme = "attnres-block"."""
 
     scheme: Literal["attnres-block"] = "attnres-block"
-    num_blocks: Annotated[int, Field(gt=0)] | None = Field(
-        None,
-        description="AttnRes blocks (the paper's N): L // N sublayers each and the rest in the last; default min(8, L)",
-    )
-    block_sublayers: Annotated[int, Field(gt=0)] | None = Field(
-        None,
-        description="sublayers per AttnRes block (the paper's S); L mod S are left for the last",
-    )
-
-    def check(self, preset: Any) -> Iterator[Complaint]:
-        """Faults that show only together with the model's depth."""
-        try:
-            block_sizes(preset.model.num_sublayers, self.num_blocks, self.block_sublayers)
-        except UserError as error:
-            fault = error.faults[0]
-            yield Complaint((fault.where or "").removeprefix("residual."), fault.what, fault.expected)
 
 
-def block_sizes(num_sublayers: int, num_blocks: int | None, block_sublayers: int | None) -> tuple[int, ...]:
-    """Sublayers in each block, first to last.
-
-    `block_sublayers` = S: ⌈L/S⌉ blocks, L mod S sublayers in the last one where that is not zero. `num_blocks` = N:
-    exactly N blocks of ⌊L/N⌋, the rest in the last. Raises UserError when there are more blocks than sublayers.
-    """
-    if block_sublayers is not None:
-        if block_sublayers > num_sublayers:
-            raise UserError(
-                f"block_sublayers = {block_sublayers} is more than the model's {num_sublayers} sublayers "
-                f"(attention and feed-forward count apart).",
-                where="residual.block_sublayers",
-                expected=f"1 to {num_sublayers}",
-            )
-        whole, rest = divmod(num_sublayers, block_sublayers)
-        return (block_sublayers,) * whole + ((rest,) if rest else ())
-    blocks = min(DEFAULT_NUM_BLOCKS, num_sublayers) if num_blocks is None else num_blocks
-    if blocks > num_sublayers:
-        raise UserError(
-            f"num_blocks = {blocks} is more than the model's {num_sublayers} sublayers "
-            f"(attention and feed-forward count apart).",
-            where="residual.num_blocks",
-            expected=f"1 to {num_sublayers}",
-        )
-    size, rest = divmod(num_sublayers, blocks)
-    return (size,) * (blocks - 1) + (size + rest,)
-
-
-class Scheme(DepthAttention):
-    """Sources: b_0 = embedding, then one sum per block, the last of them still growing."""
+class Scheme(BlockSums):
+    """The paper's scheme for large models; one sublayer per block makes it the Full one."""
 
     formula = "h_l = Σ_n softmax_n(w_l · RMSNorm(b_n)) b_n,  b_0 = embedding, b_n = Σ_{j in block n} f_j(h_j)"
-
-    def __init__(self, config: Config, geometry: Geometry) -> None:
-        super().__init__(config, geometry)
-        self.block_sizes = block_sizes(geometry.num_sublayers, config.num_blocks, config.block_sublayers)
-        self._first_of_block = frozenset(accumulate((0, *self.block_sizes[:-1])))
-
-    def joins(self, ordinal: int) -> bool:
-        return ordinal not in self._first_of_block
-
-    def num_blocks(self) -> int:
-        return len(self.block_sizes)
-
-    def segments(self) -> list[tuple[int, int]]:
-        """The blocks: between them the state is the block representations, each of which is kept once."""
-        ends = list(accumulate(self.block_sizes))
-        return list(zip([0, *ends], ends, strict=False))
-
-    def source_names(self, ordinal: int) -> tuple[str, ...]:
-        begun = sum(1 for first in self._first_of_block if first < ordinal)
-        return ("embedding", *(f"block {n}" for n in range(1, begun + 1)))
-
-    def summary(self) -> str:
-        sizes = self.block_sizes
-        if len(set(sizes)) == 1:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}"
-        else:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}, the last of {sizes[-1]}"
-        return f"{self.geometry.num_sublayers} sublayers in {split}"

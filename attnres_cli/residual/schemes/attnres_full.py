@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attnres_cli.residual.depth_attention import DepthAttention, DepthAttentionConfig
+from attnres_cli.residual.depth_attention import DepthAttention
+from attnres_cli.residual.depth_config import DepthAttentionConfig
+from attnres_cli.residual.protocol import Geometry
 
 
 class Config(DepthAttentionConfig):
@@ -18,12 +20,11 @@ class Scheme(DepthAttention):
 
     formula = "h_l = Σ_i softmax_i(w_l · RMSNorm(v_i)) v_i,  v_0 = embedding, v_i = f_i(h_i)"
 
-    def joins(self, ordinal: int) -> bool:
-        return False
+    def __init__(self, config: Config, geometry: Geometry) -> None:
+        super().__init__(config, geometry, [False] * geometry.num_sublayers)
 
-    def source_names(self, ordinal: int) -> tuple[str, ...]:
-        kinds = ("attention", "feed_forward")
-        return ("embedding", *(f"{kinds[i % 2]} {i // 2}" for i in range(ordinal)))
+    def source_label(self, ordinal: int) -> str:
+        return f"{('attention', 'feed_forward')[ordinal % 2]} {ordinal // 2}"
 
     def summary(self) -> str:
         return f"{self.geometry.num_sublayers} sublayers, each a source"

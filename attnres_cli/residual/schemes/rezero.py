@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
 from attnres_cli.residual.one_stream import OneStream
+from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant
 from attnres_cli.residual.protocol import Geometry, Site, State
 
@@ -33,7 +34,7 @@ class Scheme(OneStream):
         self.sites = Places(OwnParameters(weight=weight) for _ in range(geometry.num_sublayers))
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
-        return (state[0] + self.sites.at(site.ordinal).weight * output,)
+        return (state[0] + self.sites.at(site.ordinal).weight * widen(output),)
 
     def forward_flops_per_token(self) -> float:
         return float(self.geometry.d_model * self.geometry.num_sublayers)
