@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -198,6 +200,23 @@ def test_decoding_compiles_without_a_graph_break_and_not_anew_for_every_token() 
     parts += [compiled(token, cache=cache) for token in tokens[:, 4:].split(1, dim=1)]
     torch.testing.assert_close(torch.cat(parts, 1), model.walk(tokens), **CLOSE)
     assert counter.frame_count <= 2  # the second time positions become symbols
+
+
+@torch.no_grad()
+def test_a_cache_is_gone_with_its_last_user() -> None:
+    """Not when the cyclic collector comes by: until then a server would hold the keys and values of every request."""
+    model = small_model()
+    tokens, _ = tokens_and_targets(2, 5)
+    gc.collect()
+    gc.disable()
+    try:
+        cache = KeyValueCache.for_model(model, 2, 8)
+        model.walk(tokens, cache=cache)
+        gone = weakref.ref(cache.layers[0])
+        del cache
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 class Projecting(Residual):
