@@ -9,6 +9,7 @@ import torch
 from attnres_cli.model.build import build_model
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import Preset, preset_from_dict
+from attnres_cli.residual.registry import scheme_keys, scheme_names
 
 VOCAB_SIZE = 31
 # One configuration per scheme and per way of cutting blocks; conformance tests run over all of them.
@@ -24,7 +25,7 @@ RESIDUALS: dict[str, dict[str, Any]] = {
 }
 # Further forms of schemes that have several.
 FORMS: dict[str, dict[str, Any]] = {
-    "hybridnorm, prenorm first": {"scheme": "hybridnorm", "first_block": "prenorm"},
+    "hybridnorm, prenorm first": {"scheme": "hybridnorm", "first_block": "pre-norm"},
     "highway by vectors": {"scheme": "highway", "gate": "vector"},
     "hyper-connections, static": {"scheme": "hyper-connections", "dynamic": False},
     "multi-gate of embeddings": {"scheme": "multi-gate", "seeding": "embedding"},
@@ -32,6 +33,20 @@ FORMS: dict[str, dict[str, Any]] = {
     "value-residual, learned": {"scheme": "value-residual", "kind": "learned"},
     "value-residual, single": {"scheme": "value-residual", "kind": "single"},
     "laurel pa": {"scheme": "laurel", "variant": "pa"},
+    "lime, own keys": {"scheme": "lime", "initial_others": "zero"},
+    "unet, shut": {"scheme": "unet", "initial_weight": 0.0},
+    "value-residual, own values": {
+        "scheme": "value-residual",
+        "kind": "learned",
+        "first_weight": 0.0,
+        "own_weight": 1.0,
+    },
+    "rezero, open": {"scheme": "rezero", "initial_weight": 1.0},
+    "layerscale, open": {"scheme": "layerscale", "initial_scale": 1.0},
+    "hyper-connections, scaled": {"scheme": "hyper-connections", "scale_outputs": True},
+    "haares, duplicates": {"scheme": "haares", "block_sublayers": 3, "detail": "duplicate"},
+    "dual-attnres, softmax-1": {"scheme": "dual-attnres", "normaliser": "softmax-1"},
+    "4 heads of gates": {"scheme": "attnres-full", "depth_heads": 4, "normaliser": "sigmoid"},
     "siamesenorm, post": {"scheme": "siamesenorm", "final": "post"},
     "sandwich with embedding norm": {"scheme": "sandwich", "embedding_norm": True},
 }
@@ -58,6 +73,18 @@ KNOBS: dict[str, dict[str, Any]] = {
     "frozen queries": {"train_queries": False},
     "query learning rate": {"query_lr_factor": 3.0},
 }
+# Schemes with blocks have blocks of several sublayers, too; by default a model this small has blocks of one.
+BLOCKS: dict[str, dict[str, Any]] = {
+    f"{name}, blocks of 3": {"scheme": name, "block_sublayers": 3}
+    for name in scheme_names()
+    if "block_sublayers" in scheme_keys(name)
+}
+SCHEMES: dict[str, dict[str, Any]] = {name: {"scheme": name} for name in scheme_names()} | FORMS | BLOCKS
+WITH_KNOBS: dict[str, dict[str, Any]] = {
+    name: {"scheme": "attnres-block", "block_sublayers": 3, **keys} for name, keys in KNOBS.items()
+}
+# Every configuration that conformance tests run over.
+EVERY = SCHEMES | RESIDUALS | WITH_KNOBS
 
 
 def small_preset(residual: dict[str, Any] | None = None, **changes: Any) -> Preset:

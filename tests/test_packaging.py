@@ -39,7 +39,7 @@ def test_wheel_holds_presets_and_samples(wheel: Path) -> None:
     expected = shipped_files("presets") | shipped_files("data_samples")
     assert any(name.endswith(".toml") for name in expected)
     assert {f"attnres_cli/shipped_files/{name}" for name in expected} <= names
-    assert {"attnres_cli/py.typed", "attnres_cli/residual/arms.toml"} <= names
+    assert {"attnres_cli/py.typed", "attnres_cli/residual/arms.toml", "attnres_cli/analysis/paper_laws.toml"} <= names
     sources = {path.name for path in (ROOT / "attnres_cli" / "native").iterdir() if path.suffix in (".cpp", ".h")}
     assert len(sources) >= 4
     assert {f"attnres_cli/native/{name}" for name in sources} <= names

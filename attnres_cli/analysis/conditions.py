@@ -28,7 +28,7 @@ Lookup = Callable[[Name], float]
 Value = Callable[[Lookup], float]
 
 WHERE = "--fail-on"
-EXPECTED = 'arm.metric, a comparison and an expression, such as "attnres-block.step_ratio > 1.05"'
+EXPECTED = 'arm.metric, a comparison and an expression, such as "ARM.step_ratio > 1.05"'
 MOST_PARENTHESES = 40
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
@@ -150,7 +150,7 @@ class _Reader:
                 raise self._unexpected("a closing parenthesis")
             self.open -= 1
             return value
-        raise self._unexpected('a number, a name with a dot such as "attnres-block.step_ratio", or a parenthesis')
+        raise self._unexpected('a number, a name with a dot such as "ARM.step_ratio", or a parenthesis')
 
     @property
     def _now(self) -> _Token:

@@ -118,7 +118,7 @@ def bench(
         typer.Option(
             "--fail-on",
             metavar="CONDITION",
-            help="Exit with 6 where it holds, such as 'attnres-block.step_ratio > 1.05'; repeatable.",
+            help="Exit with 6 where it holds, such as 'ARM.step_ratio > 1.05'; repeatable.",
         ),
     ] = None,
     format_name: FormatOption = None,

@@ -49,6 +49,7 @@ def findings(runs_dir: Path) -> Iterator[Finding]:
         "devices": devices,
         "threads": threads,
         "waiting": waiting,
+        "allocator": allocator,
         "compiler": compiler,
         "C++ operators": native_operators,
         "tokenizers": tokenizers,
@@ -182,6 +183,13 @@ def waiting() -> Finding:
         advice = "on shared cores, waiting threads take the time of working ones: unset OMP_WAIT_POLICY"
         return Finding("waiting", "note", text, advice)
     return Finding("waiting", "ok", text)
+
+
+def allocator() -> Finding:
+    """What becomes of freed memory while models are trained on the CPU."""
+    from attnres_cli.native.allocator import keep_freed_memory
+
+    return Finding("allocator", "ok", keep_freed_memory())
 
 
 def _openmp_says(variable: str) -> str | None:

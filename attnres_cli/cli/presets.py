@@ -53,11 +53,17 @@ def list_them(
         bool,
         typer.Option("--ablations", help="List the overlays that are rows of the paper's ablations, with its figures."),
     ] = False,
+    schemes: Annotated[
+        bool, typer.Option("--schemes", help="List the residual schemes, for --residual, with their formulas.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """List the presets: the project's (./presets), yours, and those that come with the program."""
     from attnres_cli.preset.catalogue import entries, shown
 
+    if schemes:
+        _list_schemes(json)
+        return
     found = entries("overlay" if overlays or ablations else "preset")
     if overlays or ablations:
         found = tuple(entry for entry in found if entry.is_ablation == ablations)
@@ -188,6 +194,20 @@ def diff(
         return
     rows = tuple({"key": each.key, "a": _written(each.first), "b": _written(each.second)} for each in found)
     _print_table("differences", (("key", "key"), ("a", first), ("b", second)), rows)
+
+
+def _list_schemes(json: bool) -> None:
+    from attnres_cli.residual.registry import described_schemes
+
+    found = described_schemes()
+    if json:
+        from attnres_cli.cli.console import print_json
+
+        print_json("schemes", {"schemes": [asdict(each) for each in found]})
+        return
+    rows = tuple({"name": each.name, "formula": each.formula} for each in found)
+    _print_table("schemes", (("name", "name"), ("formula", "formula")), rows)
+    typer.echo("what each is, its keys and its source: docs/residuals.md, or --json", err=True)
 
 
 def _print_ablations(found: tuple[Entry, ...]) -> None:

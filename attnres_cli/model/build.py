@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.native import build as native_build
+from attnres_cli.native.allocator import keep_freed_memory
 from attnres_cli.preset.schema import ModelConfig
 from attnres_cli.residual.protocol import Geometry
 from attnres_cli.residual.registry import build_residual
@@ -40,6 +41,7 @@ def build_model(
         model.to_empty(device=device)
     if native:
         if torch.device(device).type == "cpu":
+            keep_freed_memory()
             native_build.load()  # where that fails, plain PyTorch does the same; `attnres doctor` says why
         model.computed_by = model.residual.prepare(torch.device(device))
     model.recompute_segments = preset.train.checkpoint_activations == "block"

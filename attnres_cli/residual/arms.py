@@ -6,6 +6,8 @@ import tomllib
 from pathlib import Path
 
 ARMS_FILE = Path(__file__).with_name("arms.toml")
+# What the others are measured against, and what many of them equal before the first step.
+BASELINE: str = tomllib.loads(ARMS_FILE.read_text(encoding="utf-8"))["baseline"]
 
 
 def default_arms(command: str) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Norm, Residual, Site, State, SublayerInput
 
 
@@ -52,13 +51,3 @@ class BlockOutputs(Residual):
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         outputs = ("embedding", *(f"block {block}" for block in range(ordinal // 2)))
         return outputs if ordinal == self.geometry.num_sublayers else (*outputs, "running sum")
-
-
-def weighted_sum(weights: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
-    """Σ w_j v_j in at least float32, without stacking the values; each weight broadcasts against its value."""
-    total: Tensor | None = None
-    for weight, value in zip(weights, values, strict=True):
-        weight, value = widen(weight), widen(value)
-        total = weight * value if total is None else torch.addcmul(total, weight, value)
-    assert total is not None, "a sum of nothing"
-    return total

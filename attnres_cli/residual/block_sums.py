@@ -49,17 +49,11 @@ class BlockConfig(DepthAttentionConfig):
 def block_sizes(num_sublayers: int, num_blocks: int | None, block_sublayers: int | None) -> tuple[int, ...]:
     """Sublayers in each block, first to last.
 
-    `block_sublayers` = S: ⌈L/S⌉ blocks, L mod S sublayers in the last one where that is not zero. `num_blocks` = N:
-    exactly N blocks of ⌊L/N⌋, the rest in the last. Raises UserError when there are more blocks than sublayers.
+    `block_sublayers` = S: ⌈L/S⌉ blocks, L mod S sublayers in the last one where that is not zero (all of them, where
+    S is more than L). `num_blocks` = N: exactly N blocks of ⌊L/N⌋, the rest in the last. Raises UserError when there
+    are more blocks than sublayers.
     """
     if block_sublayers is not None:
-        if block_sublayers > num_sublayers:
-            raise UserError(
-                f"block_sublayers = {block_sublayers} is more than the model's {num_sublayers} sublayers "
-                f"(attention and feed-forward count apart).",
-                where="residual.block_sublayers",
-                expected=f"1 to {num_sublayers}",
-            )
         whole, rest = divmod(num_sublayers, block_sublayers)
         return (block_sublayers,) * whole + ((rest,) if rest else ())
     blocks = min(DEFAULT_NUM_BLOCKS, num_sublayers) if num_blocks is None else num_blocks

@@ -10,24 +10,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.backends import Backend
 from attnres_cli.residual.depth_config import DepthAttentionConfig
-from attnres_cli.residual.depth_query import DepthQuery, Keys, ProjectedKeys, SlicedKeys, WholeKeys, weighted_sum
+from attnres_cli.residual.depth_query import DepthQuery, Keys, ProjectedKeys, SlicedKeys, WholeKeys, mixed_by_head
 from attnres_cli.residual.fused import DepthPass
 from attnres_cli.residual.fusing import can_fuse
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.normalisers import SUM_TO_ONE
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, normal
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State, SublayerInput
 
 
 class DepthAttention(Residual):
     """joins: for every sublayer, whether its output is added to the newest source; else it becomes a source itself."""
 
-    equals_at_initialisation: str | None = "prenorm"
+    equals_at_initialisation: str | None = BASELINE
+    # Whether the steps below are all there is to the scheme, so that a fused pass may stand for them.
+    fuses: ClassVar[bool] = True
     citation = "Kimi Team, Attention Residuals, arXiv 2603.15031"
 
     def __init__(self, config: DepthAttentionConfig, geometry: Geometry, joins: Sequence[bool]) -> None:
@@ -36,6 +41,11 @@ class DepthAttention(Residual):
         # Without a source of its own the embedding begins the first one, so that all of them still add up to the
         # ordinary residual stream.
         self._joins = tuple(joins) if config.embedding_source else (True, *joins[1:])
+        # A window that holds all sources is none.
+        self.window = config.window if config.window is not None and config.window < len(joins) else None
+        # With one source, softmax and its like give the weight 1; other weights are a factor that a norm takes out, but
+        # not where each head has one of its own.
+        self._one_source_is_itself = config.normaliser in SUM_TO_ONE or config.depth_heads == 1
         self._names = self._names_by_site()
         width, sublayers = geometry.d_model, geometry.num_sublayers
         self.sites = Places(DepthQuery(config, width, len(self._names[each])) for each in range(sublayers))
@@ -43,9 +53,12 @@ class DepthAttention(Residual):
             self.output = DepthQuery(config, width, len(self._names[-1]))
         if self._uses_keys and config.key_rank is not None and config.key_projection == "projected":
             initial = normal(width**-0.5)
-            self.keys_of = OwnParameters(projection=Own((config.key_rank, width), initial, Role.SCHEME_MATRIX))
+            projection = Own(
+                (config.key_rank, width), initial, Role.SCHEME_MATRIX, config.query_lr_factor, config.train_queries
+            )
+            self.keys_of = OwnParameters(projection=projection)
         self.keys = self._keys()
-        if config.window is not None or config.query_init_std > 0:
+        if self.window is not None or config.query_init_std > 0:
             self.equals_at_initialisation = None
 
     @property
@@ -53,14 +66,13 @@ class DepthAttention(Residual):
         """Whether this is the paper's own mathematics (Eq. 2–4), whatever the sources and the first queries are."""
         config = self.config
         scaled = config.logit_scale != "none" or config.temperature != 1.0
-        whole = config.window is None and config.embedding_source and config.final_mix
+        whole = self.window is None and config.embedding_source and config.final_mix
         return whole and not scaled and not config.changes_the_mathematics
 
     def prepare(self, device: torch.device) -> str:
-        line = self.backend.prepare(device)
         if self.config.changes_the_mathematics:
             return "residual path in plain PyTorch (a key of [residual] changes what the back ends compute)"
-        return line
+        return self.backend.prepare(device)
 
     # ---- the five steps of the trunk
 
@@ -83,7 +95,7 @@ class DepthAttention(Residual):
 
     def fused_pass(self, embedding: Tensor) -> FusedPass | None:
         config, kernels = self.config, self.backend.op.kernels
-        if config.changes_the_mathematics or config.window is not None or not config.final_mix:
+        if not self.fuses or config.changes_the_mathematics or self.window is not None or not config.final_mix:
             return None
         if not can_fuse(kernels, self.output.query):
             return None
@@ -126,7 +138,7 @@ class DepthAttention(Residual):
         return 1 if self.config.embedding_source else 0
 
     def _window_is_full(self, sources: int) -> bool:
-        return self.config.window is not None and sources - self._oldest >= self.config.window
+        return self.window is not None and sources - self._oldest >= self.window
 
     def _within_window(self, state: State) -> State:
         """The state with room for one more source."""
@@ -156,10 +168,10 @@ class DepthAttention(Residual):
 
     def _mixed_by(self, state: State, query: DepthQuery) -> Tensor:
         values, companions = state[0::2], state[1::2]
-        if len(values) == 1:  # its weight, if it is not 1, is a factor that the next norm takes out
+        if len(values) == 1 and self._one_source_is_itself:
             return values[0]
         if self.config.changes_the_mathematics:
-            return weighted_sum(values, self._weights(state, query))
+            return mixed_by_head(values, self._weights(state, query))
         return self.backend.op.mix(values, companions, query.folded())
 
     def _weights(self, state: State, query: DepthQuery) -> Tensor:
@@ -193,12 +205,21 @@ class DepthAttention(Residual):
         return tuple(part for name in self.source_names(ordinal) for part in (name, f"companion({name})"))
 
     def dead_parameters(self) -> dict[str, str]:
+        return self._dead_at(self.sites, "sites", range(self.geometry.num_sublayers))
+
+    def _dead_at(self, places: Places, prefix: str, ordinals: Sequence[int]) -> dict[str, str]:
+        """Of `places`, one per sublayer of `ordinals`, the parameters of those that have nothing to choose."""
         return {
-            f"sites.{ordinal}.{name}": "with one source there is nothing to choose, whatever the query"
-            for ordinal in range(self.geometry.num_sublayers)
-            if len(self.source_names(ordinal)) <= 1
-            for name in self.sites.at(ordinal).declared
+            f"{prefix}.{index}.{name}": "with one source there is nothing to choose, whatever the query"
+            for index, ordinal in enumerate(ordinals)
+            if not self.chooses(ordinal)
+            for name in places.at(index).declared
         }
+
+    def chooses(self, ordinal: int) -> bool:
+        """Whether what site `ordinal` learns has any effect."""
+        sources = len(self.source_names(ordinal))
+        return sources > 1 or (sources == 1 and not self._one_source_is_itself)
 
     def cost(self) -> Cost:
         """Mixing at every site that has a choice; per source the mean square of its key (2 r) and, where keys are
@@ -206,7 +227,7 @@ class DepthAttention(Residual):
         d, sublayers = self.geometry.d_model, self.geometry.num_sublayers
         rank = self.keys.width if self._uses_keys else 0
         sites = range(sublayers + 1 if self.config.final_mix else sublayers)
-        births = sublayers + 1
+        births = self.births()
         flops = sum(self.mixing_flops(len(self.source_names(ordinal))) for ordinal in sites)
         if self._uses_keys and self.config.key_norm:
             flops += 2.0 * rank * births
@@ -214,6 +235,10 @@ class DepthAttention(Residual):
             flops += 2.0 * rank * d * births
         live = len(self.source_names(sublayers)) * (d + self.keys.companion_width)
         return Cost(self.own_parameters(), flops, float(live))
+
+    def births(self) -> int:
+        """How many times a source's key is formed: once for the embedding, and after every sublayer."""
+        return self.geometry.num_sublayers + 1
 
     def mixing_flops(self, sources: int) -> float:
         """One site's, per token: per source a dot product over the key's channels and a multiply-add over all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,9 @@ _COMPARED = ("static", "input")
 
 class DepthAttentionConfig(BackendConfig):
     """Keys that every scheme with attention over depth has."""
+
+    # Whether the mixture goes straight into a norm, which takes out a factor per token.
+    mixture_is_normalised: ClassVar[bool] = True
 
     query: Literal["static", "input", "scalars"] = Field(
         "static",
@@ -53,10 +56,14 @@ class DepthAttentionConfig(BackendConfig):
         True, description="the output attends over depth, too; false: the head sees the sum of all sources"
     )
     query_init_std: Annotated[float, Field(ge=0)] = Field(
-        0.0, description="standard deviation of first queries, or logits of scalars; the paper: must be zero"
+        0.0,
+        description="standard deviation of the first values of queries, of the matrix that makes them, or of scalars; "
+        "the paper: must be zero",
     )
     train_queries: bool = Field(
-        True, description="false: queries and key gains keep their first values (a control: rescaling, no selection)"
+        True,
+        description="false: queries, key gains and projections keep their first values (a control; at zero: rescaling "
+        "without selection)",
     )
     query_lr_factor: Annotated[float, Field(gt=0), OnlyWith("train_queries", (True,))] = Field(
         1.0, description="learning rate of queries and key gains over that of the rest"
@@ -66,7 +73,13 @@ class DepthAttentionConfig(BackendConfig):
         """Faults that show only together with other keys."""
         if self.normaliser == "raw" and self.query != "scalars":
             yield Complaint("normaliser", 'normaliser = "raw" is for learned numbers only.', 'query = "scalars"')
-        if self.normaliser == "softmax-1" and self.depth_heads == 1:
+        if self.changes_the_mathematics and self.backend != "auto":
+            yield Complaint(
+                "backend",
+                "backend does nothing here: other keys of [residual] change what back ends compute.",
+                '"auto"',
+            )
+        if self.normaliser == "softmax-1" and self.depth_heads == 1 and self.mixture_is_normalised:
             yield Complaint(
                 "normaliser",
                 "With one head softmax-1 is softmax times one number per token, which the norm after it takes out: "

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from attnres_cli.residual.depth_config import DepthAttentionConfig
+from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.normalisers import NORMALISERS
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Initial, Own, OwnParameters, Role, normal, ones, zeros
+from attnres_cli.residual.precision import full_precision, inverse_rms, widen
 
 
 class Keys(Protocol):
@@ -41,7 +42,7 @@ class WholeKeys:
         self.width, self._epsilon, self._normalised = d_model, epsilon, normalised
 
     def companion(self, value: Tensor) -> Tensor:
-        return _inverse_rms(value, self._epsilon) if self._normalised else torch.ones_like(value[..., 0])
+        return inverse_rms(value, self._epsilon) if self._normalised else torch.ones_like(value[..., 0])
 
     def scored(self, value: Tensor, companion: Tensor, query: Tensor, heads: int) -> Tensor:
         return _per_head(value * query, heads) * companion.unsqueeze(-1)
@@ -73,8 +74,9 @@ class ProjectedKeys:
         self.width = self.companion_width = width
 
     def companion(self, value: Tensor) -> Tensor:
-        key = torch.nn.functional.linear(value, widen(self._own.projection))
-        return key * _inverse_rms(key, self._epsilon).unsqueeze(-1) if self._normalised else key
+        with full_precision(value):
+            key = torch.nn.functional.linear(value, widen(self._own.projection))
+        return key * inverse_rms(key, self._epsilon).unsqueeze(-1) if self._normalised else key
 
     def scored(self, value: Tensor, companion: Tensor, query: Tensor, heads: int) -> Tensor:
         return _per_head(companion * query, heads)
@@ -130,8 +132,9 @@ class DepthQuery(OwnParameters):
             per_source = self._normalise(widen(self.logits).t())
             return per_source.view(len(values), *([1] * (values[0].dim() - 1)), self._heads)
         if self._kind == "input":
-            newest = values[-1] * _inverse_rms(values[-1], epsilon).unsqueeze(-1)
-            query = self._with_gain(torch.nn.functional.linear(newest, widen(self.query_matrix)))
+            newest = values[-1] * inverse_rms(values[-1], epsilon).unsqueeze(-1)
+            with full_precision(newest):
+                query = self._with_gain(torch.nn.functional.linear(newest, widen(self.query_matrix)))
         else:
             query = self.folded()
         pairs = zip(values, companions, strict=True)
@@ -148,14 +151,11 @@ class DepthQuery(OwnParameters):
         return Own(shape, initial, role, config.query_lr_factor, config.train_queries)
 
 
-def weighted_sum(values: Sequence[Tensor], weights: Tensor) -> Tensor:
+def mixed_by_head(values: Sequence[Tensor], weights: Tensor) -> Tensor:
     """Σ_n weights[n] v_n per head: n × [..., d] and [n, ..., heads] → [..., d]. Sources are never stacked."""
     heads = weights.shape[-1]
     parts = [_by_head(value, heads) for value in values]
-    mixed = weights[0].unsqueeze(-1) * parts[0]
-    for weight, part in zip(weights[1:], parts[1:], strict=True):
-        mixed = torch.addcmul(mixed, weight.unsqueeze(-1), part)
-    return mixed.flatten(-2)
+    return weighted_sum(parts, weights.unsqueeze(-1).unbind()).flatten(-2)
 
 
 def _mean(around: Initial, sources: int) -> Initial:
@@ -173,7 +173,3 @@ def _per_head(products: Tensor, heads: int) -> Tensor:
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """[..., d] → [..., heads, d / heads]."""
     return x.view(*x.shape[:-1], heads, x.shape[-1] // heads)
-
-
-def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:
-    return torch.rsqrt(x.square().mean(-1) + epsilon)

@@ -15,10 +15,10 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, constant, values, zeros
+from attnres_cli.residual.precision import inverse_rms, widen
 from attnres_cli.residual.protocol import Geometry
-from attnres_cli.residual.streams import Streams, StreamsConfig, Weights, inverse_rms
+from attnres_cli.residual.streams import Streams, StreamsConfig, Weights
 
 # First values as in the public code of arXiv 2601.05732; the paper of mHC gives them for α alone.
 INITIAL_SCALE = 0.01

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attnres_cli.errors import UserError
 from attnres_cli.residual.drop_in import DEFAULT_EPSILON, acts_on_projections, make_residual, sites
-from attnres_cli.residual.operator import wide
+from attnres_cli.residual.precision import wide
 from attnres_cli.residual.protocol import Residual, Site, State
 
 PARTS = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")

@@ -60,3 +60,5 @@ NORMALISERS: dict[str, Callable[[Tensor], Tensor]] = {
     "sparsemax": sparsemax,
     "raw": raw,
 }
+# Those whose weights add up to one, whatever the logits.
+SUM_TO_ONE = frozenset({"softmax", "normalised-sigmoid", "sparsemax"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Cost, Norm, Residual, Site, State, SublayerInput
 
 

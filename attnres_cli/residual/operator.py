@@ -153,12 +153,3 @@ class Kernels(Protocol):
         gradient of a logit:
         dv = carry + Σ α grad_mixed + scale Σ a q - scale² / d (Σ a logit) v;  dq = Σ_sources Σ_tokens a scale v.
         """
-
-
-def widen(value: Tensor) -> Tensor:
-    """The tensor in promote_types(dtype, float32): statistics and sums over depth are never taken in half precision."""
-    return value.to(wide(value.dtype))
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)

@@ -109,10 +109,8 @@ class Residual(nn.Module, ABC):
     # The scheme this one equals at initialisation (same logits up to the norm epsilon), or None.
     equals_at_initialisation: str | None = None
     citation: ClassVar[str] = ""
-    # One line for `docs/residuals.md` and `attnres presets`.
+    # One line for people, as `attnres presets ls --schemes` prints it.
     formula: ClassVar[str] = ""
-    # Whether torch.compile can trace it without a graph break.
-    compiles: ClassVar[bool] = True
 
     def __init__(self, config: Any, geometry: Geometry) -> None:
         super().__init__()
@@ -167,10 +165,14 @@ class Residual(nn.Module, ABC):
     def stream(self, state: State) -> Tensor:
         """The one tensor [B, T, d] that stands for the residual stream in figures; each scheme says which."""
 
+    def stream_parts(self, state: State) -> tuple[Tensor, ...]:
+        """The tensors of the state that `stream` is made of; only these are on the way to the loss."""
+        return (self.stream(state),)
+
     @abstractmethod
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
-        """Names of the tensors in the state that sublayer `ordinal` runs with, after its `read` (num_sublayers: before
-        `close`)."""
+        """Names of the tensors in the state that `write` of sublayer `ordinal` gets, so after its `read` and, for
+        attention, its `project` (num_sublayers: before `close`)."""
 
     def parameter_groups(self) -> dict[str, ParameterGroup]:
         """The optimiser group of each own parameter, by its name in this module; norms are known as such."""
@@ -210,7 +212,8 @@ class Residual(nn.Module, ABC):
 
     def sublayer_gain(self, role: str) -> float:
         """Factor on the initial standard deviation of the sublayers' matrices: "query", "key", "value", "output" (of
-        attention), "gate", "up", "down" (of the feed-forward)."""
+        attention), "gate", "up", "down" (of the feed-forward). It is relative to one deviation for all but "output" and
+        "down", which have that over sqrt(num_sublayers)."""
         return 1.0
 
     def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor] | None:

@@ -21,9 +21,8 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Norm, Residual, Site, State, SublayerInput
-from attnres_cli.residual.torch_kernels import full_precision
 
 
 class StreamsConfig(ResidualConfig):
@@ -102,6 +101,9 @@ class Streams(Residual):
         embedding."""
         return state[0].mean(-2)
 
+    def stream_parts(self, state: State) -> tuple[Tensor, ...]:
+        return (state[0],)
+
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         if ordinal == self.geometry.num_sublayers:
             return ("streams",)
@@ -115,9 +117,3 @@ class Streams(Residual):
         for ordinal in range(sublayers):
             flops += 2 * n * d * (self.reads(ordinal) + n * self.carries(ordinal) + 1) + self.weighing_flops(ordinal)
         return Cost(self.own_parameters(), flops, float(n * d))
-
-
-def inverse_rms(x: Tensor, epsilon: float) -> Tensor:
-    """1 / sqrt(mean square + ε) over the last dimension: [..., d] → [...]."""
-    norm: Tensor = torch.linalg.vector_norm(x, dim=-1)
-    return (norm.square() / x.shape[-1] + epsilon).rsqrt()

@@ -7,12 +7,12 @@ per source, no gradient summed up piece by piece, and only per-token numbers kep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.operator import Ahead, Consumer, Normed, Site, widen
+from attnres_cli.residual.operator import Ahead, Consumer, Normed, Site
+from attnres_cli.residual.precision import full_precision, widen
 
 # Gains below this are not divided by: x̂ = output / gain would lose digits, or all of them.
 SMALL_GAIN = 1e-3
@@ -129,14 +129,6 @@ class TorchKernels:
         for which, consumer in enumerate(consumers):
             grad.addcmul_(consumer.grad_mixed, alpha[:, which : which + 1])
         return grad, grad_queries
-
-
-def full_precision(like: Tensor) -> AbstractContextManager[object]:
-    """Autocast would take matrix products in bfloat16; where it is on, it is switched off around them."""
-    device = like.device.type
-    if device != "meta" and torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
 
 
 def _inverse_rms(x: Tensor, epsilon: float) -> Tensor:

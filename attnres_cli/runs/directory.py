@@ -7,6 +7,7 @@
         metrics.jsonl       one row per logged step, evaluation and event
         state.json          status, process, heartbeat
         log.txt             sentences for people
+        .metrics.npz        the columnar cache of a long metrics.jsonl (columns.py)
         probes/             observations.jsonl and the arrays it names
         checkpoints/        step-000100/…
 
@@ -19,14 +20,14 @@ import os
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import UserError
-from attnres_cli.runs import metrics
+from attnres_cli.runs import columns, metrics
 from attnres_cli.runs.files import (
     Row,
     Rows,
@@ -39,7 +40,7 @@ from attnres_cli.runs.files import (
     write_json,
     write_whole,
 )
-from attnres_cli.runs.state import ESSENTIAL_FIELDS, UNREADABLE, beating, first_state, judged_status
+from attnres_cli.runs.state import ENDED, ESSENTIAL_FIELDS, UNREADABLE, beating, first_state, judged_status
 
 MANIFEST_SCHEMA = "attnres.manifest/1"
 LONGEST_NAME = 120
@@ -232,9 +233,17 @@ class RunDirectory:
         """All complete rows of metrics.jsonl, in the order in which they were written."""
         return self.read_metrics().rows
 
-    def evaluations(self) -> list[Row]:
+    def logged(self) -> columns.Logged:
+        """The `train` and `eval` rows by step, quickly where the run is long and has ended: see columns.py."""
+        return columns.read_logged(self.metrics_path, may_keep=lambda: self.status in ENDED)
+
+    def keep_columns(self) -> None:
+        """Make the columnar cache of a run that ends now, so that the first reader finds it."""
+        columns.keep(self.metrics_path)
+
+    def evaluations(self) -> Sequence[Row]:
         """The `eval` rows by step."""
-        return metrics.rows_of_kind(self.metrics(), "eval")
+        return self.logged().evaluations
 
     def last_evaluation(self) -> Row | None:
         """The latest `eval` row, found at the end of the file without reading all of it; None when there is none."""
@@ -244,9 +253,9 @@ class RunDirectory:
                 return rows[-1]
         return None
 
-    def train_rows(self) -> list[Row]:
+    def train_rows(self) -> Sequence[Row]:
         """The `train` rows by step."""
-        return metrics.rows_of_kind(self.metrics(), "train")
+        return self.logged().train
 
     def truncate_metrics(self, after_step: int) -> None:
         """Forget metrics and observations later than `after_step`: a resumed run writes them again."""

@@ -17,6 +17,7 @@ from attnres_cli.runs.process import is_gone, own_process
 STATUSES = ("running", "finished", "interrupted", "diverged", "failed")
 STALE = "stale"
 UNREADABLE = "unreadable"
+ENDED = (*(status for status in STATUSES if status != "running"), STALE)  # nobody writes the run, unless it is resumed
 STALE_AFTER_SECONDS = 300.0
 BEAT_EVERY_SECONDS = 20.0
 # Fields that every version of the program has written: what makes a JSON file the state of a run.

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,11 @@ class Position:
     train_seconds: float
 
 
-def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position: Position) -> Path:
-    """Write the checkpoint of `position` and remove all but the newest `KEPT`; returns its folder."""
+def save(
+    run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position: Position, *, keep: Iterable[int] = ()
+) -> Path:
+    """Write the checkpoint of `position` and remove all but the newest `KEPT` and those of the steps in `keep`;
+    returns its folder."""
     target = run.checkpoint_folder(position.step)
     if _is_whole(target):  # resumed and stopped again before a step: the same content is there already
         return target
@@ -68,8 +71,10 @@ def save(run: RunDirectory, model: LanguageModel, optimiser: Optimiser, position
         shutil.rmtree(target)
     partial.rename(target)
     _flush(target.parent)
+    kept = {run.checkpoint_folder(step) for step in keep}
     for old in run.checkpoints()[:-KEPT]:
-        shutil.rmtree(old)
+        if old not in kept:
+            shutil.rmtree(old)
     return target
 
 

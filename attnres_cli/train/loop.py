@@ -10,10 +10,11 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import torch
 
@@ -23,11 +24,13 @@ from attnres_cli.preset.reading import Preset
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.process import own_process
 from attnres_cli.train import checkpoint
+from attnres_cli.train.branching import Branch
 from attnres_cli.train.checkpoint import Position
 from attnres_cli.train.evaluation import Evaluation, evaluate
 from attnres_cli.train.events import Checkpointed, Ended, Evaluated, Event, Listener, Noted, Preparing, Started, Stepped
 from attnres_cli.train.manifest import manifest_of
 from attnres_cli.train.observation import observe_all
+from attnres_cli.train.schedule import constant_steps
 from attnres_cli.train.session import open_session
 from attnres_cli.train.step import Diverged, StepFigures, take_step
 from attnres_cli.train.stopping import StopRequest
@@ -56,14 +59,16 @@ def train(
     dataset: Dataset | None = None,
     on_event: Listener | None = None,
     resume: bool = False,
+    branch: Branch | None = None,
 ) -> TrainResult:
     """Train `preset` in `run` (just created, or with `resume` an earlier run of the same preset) to its end.
 
-    dataset: the prepared data, where the caller has it already. Returns when finished or when a signal asked to
-    stop, after a checkpoint. Raises UserError for bad input, divergence (exit code 4) and lack of memory (exit code
-    5); the run's state says which.
+    dataset: the prepared data, where the caller has it already. branch: where a new run leaves another one instead of
+    beginning at step 0. Returns when finished or when a signal asked to stop, after a checkpoint. Raises UserError for
+    bad input, divergence (exit code 4) and lack of memory (exit code 5); the run's state says which.
     """
-    return _Training(preset, run, on_event or (lambda event: None)).run_to_end(dataset, resume)
+    assert not (resume and branch), "a run that is resumed has left its trunk already"
+    return _Training(preset, run, on_event or (lambda event: None)).run_to_end(dataset, resume, branch)
 
 
 def resume_command(run: RunDirectory) -> str:
@@ -81,8 +86,9 @@ class _Training:
         self.evaluated_step: int | None = None
         self.seconds_since_log, self.steps_since_log = 0.0, 0
         self.status_before: str | None = None  # of a run that is resumed, until it goes on
+        self.constant_steps = constant_steps(preset)  # its checkpoint is kept: runs of other horizons branch off there
 
-    def run_to_end(self, dataset: Dataset | None, resume: bool) -> TrainResult:
+    def run_to_end(self, dataset: Dataset | None, resume: bool, branch: Branch | None) -> TrainResult:
         with self._recording_failure(), self.run.beating(), StopRequest() as stop:
             if resume:
                 self.status_before = self.run.read_state()["stored_status"]
@@ -93,6 +99,8 @@ class _Training:
             self.session = open_session(self.preset, dataset, self._note)
             if resume:
                 self._restore()
+            elif branch is not None:
+                self._branch_off(branch)
             else:
                 self._record_start()
             self.status_before = None
@@ -122,7 +130,7 @@ class _Training:
             self._evaluate()
         if self._due(self.preset.observe.every_steps):
             self._observe()
-        if self._due(self.preset.train.checkpoint_every_steps):
+        if self._due(self.preset.train.checkpoint_every_steps) or self.position.step == self.constant_steps:
             self._checkpoint()
 
     def _due(self, every_steps: int) -> bool:
@@ -183,7 +191,8 @@ class _Training:
             )
 
     def _checkpoint(self) -> None:
-        folder = checkpoint.save(self.run, self.session.model, self.session.optimiser, self.position)
+        keep = () if self.constant_steps is None else (self.constant_steps,)
+        folder = checkpoint.save(self.run, self.session.model, self.session.optimiser, self.position, keep=keep)
         self.run.write_state(step=self.position.step, resume=resume_command(self.run))
         self.tell(Checkpointed(self.position.step, folder))
 
@@ -218,24 +227,38 @@ class _Training:
         )
 
     def _record_start(self) -> None:
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        self.run.write_presets(preset=self.preset.source_text, resolved=self.preset.to_toml())
-        self.run.write_manifest(
-            manifest_of(self.session, command=shlex.join(["attnres", *sys.argv[1:]]), created=created)
-        )
+        self._write_identity(self._manifest())
         self._event_row("started")
+
+    def _branch_off(self, branch: Branch) -> None:
+        """Begin where another run stood, with what it measured up to there."""
+        branch.refuse_another_course(self.preset)
+        self._refuse_other_data(branch.trunk)
+        manifest = self._manifest() | {"branched_from": branch.facts(self.run)}  # before the initial weights are gone
+        self.position = checkpoint.load(branch.checkpoint, self.session.model, self.session.optimiser)
+        self._write_identity(manifest)
+        branch.hand_over(self.run)
+        self._recall_last_evaluation()
+        self.run.write_state(step=self.position.step, resume=resume_command(self.run))
+        self._event_row("branched", trunk=manifest["branched_from"]["run"])
+
+    def _manifest(self) -> dict[str, Any]:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        return manifest_of(self.session, command=shlex.join(["attnres", *sys.argv[1:]]), created=created)
+
+    def _write_identity(self, manifest: Mapping[str, Any]) -> None:
+        self.run.write_presets(preset=self.preset.source_text, resolved=self.preset.to_toml())
+        self.run.write_manifest(manifest)
 
     def _restore(self) -> None:
         """Go on from the newest checkpoint; what was written after it is forgotten and will be written again."""
         checkpoints = self.run.checkpoints()
         if self.run.manifest_path.exists():
-            self._refuse_other_data()
+            self._refuse_other_data(self.run)
         if checkpoints:
             self.position = checkpoint.load(checkpoints[-1], self.session.model, self.session.optimiser)
             self.run.truncate_metrics(after_step=self.position.step)
-            if rows := self.run.evaluations():
-                self.last_evaluation = Evaluation(*(rows[-1][key] for key in ("loss", "perplexity", "bits_per_byte")))
-                self.evaluated_step = rows[-1]["step"]
+            self._recall_last_evaluation()
         else:
             self._note("There is no checkpoint of this run: it starts again at step 0.")
             self.run.truncate_metrics(after_step=-1)
@@ -244,9 +267,15 @@ class _Training:
         if self.position.step == self.preset.steps:
             self._note("This run has finished; there is nothing left to do.")
 
-    def _refuse_other_data(self) -> None:
-        """A corpus that is read from elsewhere (files, the standard library) may have changed since the run began."""
-        recorded = self.run.manifest()["data"]
+    def _recall_last_evaluation(self) -> None:
+        if rows := self.run.evaluations():
+            self.last_evaluation = Evaluation(*(rows[-1][key] for key in ("loss", "perplexity", "bits_per_byte")))
+            self.evaluated_step = rows[-1]["step"]
+
+    def _refuse_other_data(self, earlier: RunDirectory) -> None:
+        """A corpus that is read from elsewhere (files, the standard library) may have changed since the earlier run, or
+        the earlier part of this one, began."""
+        recorded = earlier.manifest()["data"]
         found = {
             "data_hash": self.session.dataset.data_hash,
             "validation_hash": self.session.dataset.validation_hash,
@@ -257,7 +286,7 @@ class _Training:
             raise UserError(
                 f"The data is not what this run began with: {changed[0]} was {str(recorded.get(changed[0]))[:12]}, "
                 f"and is {found[changed[0]][:12]} now.",
-                where=str(self.run.path),
+                where=str(earlier.path),
                 expected=f"the same text for corpus '{self.preset.data.corpus}'",
                 hint="bring the old files back, or start a new run on the new text",
             )
@@ -287,6 +316,7 @@ class _Training:
             self._checkpoint()
             resume = resume_command(self.run)
         self._event_row(status)
+        self.run.keep_columns()
         self.run.write_state(status=status, step=self.position.step, resume=resume)
         self.tell(Ended(status, self.position.step, self.position.train_seconds, resume))
         return TrainResult(

@@ -24,3 +24,9 @@ def learning_rate_factor(preset: Preset, step: int) -> float:
         return 1.0 - (1.0 - floor) * progress
     progress = min(1.0, (step + 1 - warmup) / max(1, steps - warmup))
     return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def constant_steps(preset: Preset) -> int | None:
+    """Under wsd: the steps before the first one that decays, where runs of other horizons can branch off; else
+    None."""
+    return preset.steps - preset.decay_steps if preset.train.schedule == "wsd" else None

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.operator import Consumer, DepthAttentionOp, Kernels, widen
+from attnres_cli.residual.operator import Consumer, DepthAttentionOp, Kernels
+from attnres_cli.residual.precision import widen
 
 # The norm behind a mixture divides by it, and it may be so many times smaller than its largest source.
 SPREAD = 100.0

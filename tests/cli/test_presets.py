@@ -14,6 +14,7 @@ import pytest
 
 from attnres_cli.cli.app import run
 from attnres_cli.preset.reading import load_preset
+from attnres_cli.residual.registry import scheme_names
 from attnres_cli.shipped import shipped_folder
 
 Command = Callable[..., tuple[int, str, str]]
@@ -65,6 +66,17 @@ def test_ls_ablations(presets: Command) -> None:
     listed = {each["name"]: each for each in json.loads(presets("ls", "--ablations", "--json")[1])["presets"]}
     assert listed["paper-mhc"]["paper"] == [{"table": "Table 4", "row": "mHC", "validation_loss": 1.747}]
     assert listed["control-frozen-zero-queries"]["paper"] == []
+
+
+def test_ls_schemes(presets: Command) -> None:
+    code, out, err = presets("ls", "--schemes")
+    assert code == 0
+    assert "docs/residuals.md" in err
+    assert [line.split()[0] for line in out.splitlines()[2:] if line[:1] != " "] == list(scheme_names())
+    assert "h ← h + f(Norm(h))" in out
+    listed = {each["name"]: each for each in json.loads(presets("ls", "--schemes", "--json")[1])["schemes"]}
+    assert listed["mhc"]["citation"].endswith("arXiv 2512.24880")
+    assert "sinkhorn_iterations" in listed["mhc"]["keys"]
 
 
 def test_a_line_about_the_paper_that_cannot_be_read(presets: Command) -> None:

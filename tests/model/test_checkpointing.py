@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from attnres_cli.model.trunk import LanguageModel
-from tests.small import RESIDUALS, VOCAB_SIZE, small_model, tokens_and_targets
+from tests.small import EVERY, RESIDUALS, VOCAB_SIZE, small_model, tokens_and_targets
 
-every_residual = pytest.mark.parametrize("residual", RESIDUALS.values(), ids=RESIDUALS.keys())
+every_residual = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 CHECKPOINTED = {"train.checkpoint_activations": "block"}
 
 

@@ -64,8 +64,6 @@ class Mixer:
         self.knobs, self.own, self.epsilon = knobs, parameters, epsilon
 
     def __call__(self, sources: Sequence[Tensor], site: str) -> Tensor:
-        if len(sources) == 1:
-            return sources[0]
         return self.weighted(sources, self.weights(sources, site))
 
     def weighted(self, sources: Sequence[Tensor], weights: list[list[Tensor]]) -> Tensor:

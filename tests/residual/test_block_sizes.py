@@ -29,10 +29,14 @@ def test_block_sublayers_leaves_the_rest_for_the_last(sublayers: int, data: st.D
     assert sizes[-1] == (sublayers % size or size)
 
 
-@pytest.mark.parametrize(("blocks", "size"), [(9, None), (None, 9)])
-def test_more_blocks_than_sublayers_names_both_numbers(blocks: int | None, size: int | None) -> None:
+def test_more_blocks_than_sublayers_names_both_numbers() -> None:
     with pytest.raises(UserError, match=r"9 is more than the model's 8 sublayers"):
-        block_sizes(8, blocks, size)
+        block_sizes(8, 9, None)
+
+
+def test_blocks_longer_than_the_model_are_one_block() -> None:
+    """So that a block size can be put on a model of any depth."""
+    assert block_sizes(8, None, 9) == block_sizes(8, None, 8) == (8,)
 
 
 def test_the_default_is_eight_blocks_or_one_per_sublayer() -> None:

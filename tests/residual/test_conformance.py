@@ -13,19 +13,10 @@ from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import preset_from_dict
 from attnres_cli.residual.parameters import Role
 from attnres_cli.residual.protocol import Site, State
-from attnres_cli.residual.registry import scheme_keys, scheme_names
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.step import take_step
-from tests.small import FORMS, KNOBS, RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from tests.small import EVERY, SCHEMES, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
-# Schemes with blocks have blocks of several sublayers, too; by default a model this small has blocks of one.
-BLOCKS = {
-    f"{name}, blocks of 3": {"scheme": name, "block_sublayers": 3}
-    for name in scheme_names()
-    if "block_sublayers" in scheme_keys(name)
-}
-WITH_KNOBS = {name: {"scheme": "attnres-block", "block_sublayers": 3, **keys} for name, keys in KNOBS.items()}
-EVERY = {name: {"scheme": name} for name in scheme_names()} | RESIDUALS | FORMS | BLOCKS | WITH_KNOBS
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 
 
@@ -123,6 +114,35 @@ def test_mixing_flops(residual: dict[str, Any], consumed: int) -> None:
     assert flops == 4 * 16 * consumed + 2 * 16 * 9
 
 
+@pytest.mark.parametrize(
+    ("residual", "flops"),
+    [
+        # d = 16, L = 8. Full: 44 sources consumed, at 8 sites; 9 keys formed. r: channels of a key.
+        ({"scheme": "attnres-full", "key_norm": False}, 4 * 16 * 44),
+        ({"scheme": "attnres-full", "query": "scalars"}, 2 * 16 * 44),
+        ({"scheme": "attnres-full", "query": "input"}, 4 * 16 * 44 + 2 * 16 * 9 + 8 * 2 * 16 * 16),
+        ({"scheme": "attnres-full", "key_rank": 4}, (2 * 4 + 2 * 16) * 44 + 2 * 4 * 9 + 2 * 4 * 16 * 9),
+        ({"scheme": "attnres-full", "key_rank": 4, "key_projection": "sliced"}, (2 * 4 + 2 * 16) * 44 + 2 * 4 * 9),
+        ({"scheme": "attnres-full", "final_mix": False}, 4 * 16 * 35 + 2 * 16 * 9),
+        # a window of 2: 2, then 3 at the other seven
+        ({"scheme": "attnres-full", "window": 2}, 4 * 16 * (2 + 7 * 3) + 2 * 16 * 9),
+        ({"scheme": "attnres-multi-head", "num_blocks": 3}, 4 * 16 * 26 + 2 * 16 * 9),
+        ({"scheme": "attnres-low-rank", "num_blocks": 3}, (2 * 4 + 2 * 16) * 26 + 2 * 4 * 9 + 2 * 4 * 16 * 9),
+        # value routes at sublayers 2, 4, 6 of 2 | 2 | 4: 2, 3 and 4 sources, and a norm each
+        ({"scheme": "attnres-role-decoupled", "num_blocks": 3}, 4 * 16 * (26 + 9) + 2 * 16 * 9 + 3 * 4 * 16),
+        # updates alone: 2 + … + 8 sources, 8 keys, and the sum with the stream
+        ({"scheme": "delta-attnres"}, 4 * 16 * 35 + 2 * 16 * 8 + 16 * 8),
+        # blocks of 3, 3 and 2 with a detail each: 2, 2 | 3, 4, 4 | 5, 6 | 7; 12 keys; 8 d per detail
+        ({"scheme": "haares", "block_sublayers": 3}, 4 * 16 * 33 + 2 * 16 * 12 + 3 * 8 * 16),
+        ({"scheme": "haares", "block_sublayers": 3, "detail": "duplicate"}, 4 * 16 * 33 + 2 * 16 * 12),
+        ({"scheme": "dual-attnres", "num_blocks": 3}, 2 * (4 * 16 * 26 + 2 * 16 * 9) + 2 * 16 * 8),
+    ],
+    ids=str,
+)
+def test_flops_of_the_family(residual: dict[str, Any], flops: int) -> None:
+    assert small_model(residual).residual.cost().forward_flops_per_token == flops
+
+
 @every_scheme
 def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> None:
     from attnres_cli.model.build import build_model
@@ -133,11 +153,15 @@ def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> 
     assert model.embedding.weight.grad is not None
 
 
-@pytest.mark.parametrize("scheme", scheme_names())
-def test_no_graph_break(scheme: str) -> None:
+# A scheme that has blocks is traced with blocks of several sublayers.
+TRACED = {name: r for name, r in SCHEMES.items() if f"{name}, blocks of 3" not in SCHEMES}
+
+
+@pytest.mark.parametrize("residual", TRACED.values(), ids=TRACED.keys())
+def test_no_graph_break(residual: dict[str, Any]) -> None:
     """Tracing takes time with every sublayer: two transformer blocks have all there is."""
     torch._dynamo.reset()
-    model = small_model({"scheme": scheme}, dtype=torch.float32, stir=0.3, **{"model.transformer_blocks": 2})
+    model = small_model(residual, dtype=torch.float32, stir=0.3, **{"model.transformer_blocks": 2})
     tokens, targets = tokens_and_targets()
     eager = model.loss(tokens, targets)
     compiled = torch.compile(model.loss, backend="aot_eager", fullgraph=True)(tokens, targets)
@@ -170,6 +194,29 @@ def test_twenty_steps_lower_the_loss(residual: dict[str, Any]) -> None:
     inputs, targets = np.random.default_rng(3).integers(0, VOCAB_SIZE, (2, 4, 12))
     losses = [take_step(model, model.loss, optimiser, preset, step, inputs, targets).loss for step in range(20)]
     assert losses[-1] < losses[0] - 0.05
+
+
+@pytest.mark.parametrize("residual", SCHEMES.values(), ids=SCHEMES.keys())
+def test_ten_steps_and_ten_more_are_twenty(residual: dict[str, Any]) -> None:
+    """A model and an optimiser that were put away and taken out again go on bit for bit."""
+
+    def trained(kept: tuple[dict[str, Any], dict[str, Any]] | None, steps: range) -> Any:
+        preset, model = small_preset(residual), small_model(residual, dtype=torch.float32, **{"train.seed": 5})
+        optimiser = Optimiser(model, preset)
+        if kept is not None:
+            model.load_state_dict(kept[0])
+            optimiser.load_tensors(kept[1])
+        for step in steps:
+            inputs, targets = np.random.default_rng(step).integers(0, VOCAB_SIZE, (2, 4, 12))
+            take_step(model, model.loss, optimiser, preset, step, inputs, targets)
+        return {n: t.clone() for n, t in model.state_dict().items()}, {
+            n: t.clone() for n, t in optimiser.tensors().items()
+        }
+
+    whole, parts = trained(None, range(20)), trained(trained(None, range(10)), range(10, 20))
+    for one, other in zip(whole, parts, strict=True):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
 @every_scheme

@@ -150,13 +150,35 @@ def test_the_embedding_gets_gradient_through_every_block() -> None:
         assert gradient.abs().max() > 0
 
 
-@pytest.mark.parametrize("scheme", ["attnres-full", "attnres-block"])
-def test_half_precision_sources_are_mixed_in_float32(scheme: str) -> None:
-    """Under autocast sublayer outputs are bfloat16; the state that is summed and mixed is not."""
-    model = small_model({"scheme": scheme}, dtype=torch.float32, stir=0.7)
+HALF = [
+    {"scheme": "attnres-full"},
+    {"scheme": "attnres-block", "block_sublayers": 3},
+    {"scheme": "attnres-full", "query": "input"},
+    {"scheme": "attnres-low-rank", "block_sublayers": 3},
+    {"scheme": "attnres-role-decoupled", "block_sublayers": 3},
+    {"scheme": "attnres-multi-head", "block_sublayers": 3},
+    {"scheme": "delta-attnres"},
+    {"scheme": "haares", "block_sublayers": 3},
+    {"scheme": "dual-attnres", "block_sublayers": 3},
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("residual", HALF, ids=str)
+def test_half_precision_sources_are_mixed_in_float32(residual: dict[str, Any]) -> None:
+    """Under autocast sublayer outputs are bfloat16; the state that is summed and mixed is not, and neither are keys,
+    queries and weights: from the same state they are what they are without autocast."""
+    model = small_model(residual, dtype=torch.float32, stir=0.7)
     recorder = Recorder()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model.walk(tokens_and_targets()[0], recorder)
+        found = model.residual.depth_weights(recorder.states[-1], 8)
+        born = model.residual.open(recorder.states[-1][0])
     assert {output.dtype for output in recorder.outputs} == {torch.bfloat16}
     assert {tensor.dtype for state in recorder.states for tensor in state} == {torch.float32}
-    assert model.residual.depth_weights(recorder.states[-1], 8)[1].dtype == torch.float32
+    expected = model.residual.depth_weights(recorder.states[-1], 8)
+    assert found is not None
+    assert expected is not None
+    torch.testing.assert_close(found[1], expected[1], rtol=1e-6, atol=1e-7)
+    for tensor, exact in zip(born, model.residual.open(recorder.states[-1][0]), strict=True):
+        torch.testing.assert_close(tensor, exact, rtol=1e-6, atol=1e-7)

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnres_cli.residual.backends import load_backend
-from attnres_cli.residual.operator import Consumer, Kernels, widen
+from attnres_cli.residual.operator import Consumer, Kernels
 from attnres_cli.residual.ops import reference
+from attnres_cli.residual.precision import widen
 
 CPU = torch.device("cpu")
 NARROW = (torch.float32, torch.bfloat16, torch.float16)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnres_cli.errors import UserError
 from attnres_cli.residual.backends import backend_names, load_backend
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.precision import widen
 
 EPSILON = 1e-12
 

@@ -8,7 +8,7 @@ import torch
 from attnres_cli.model.build import build_model
 from attnres_cli.train.optimisers import MUON_MOMENTUM, Optimiser
 from attnres_cli.train.schedule import learning_rate_factor
-from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from tests.small import EVERY, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
 
 def stepped(
@@ -98,7 +98,7 @@ def test_state_round_trip(optimizer: str) -> None:
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("residual", RESIDUALS.values(), ids=RESIDUALS.keys())
+@pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 def test_shapes_on_the_meta_device(optimizer: str, residual: dict[str, object]) -> None:
     preset = small_preset(residual, **{"train.optimizer": optimizer})
     model = build_model(preset, VOCAB_SIZE, device="meta")

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.torch_kernels import TorchKernels, full_precision
+from attnres_cli.residual.precision import full_precision
+from attnres_cli.residual.torch_kernels import TorchKernels
 
 NAME = "torch"
 kernels = TorchKernels()

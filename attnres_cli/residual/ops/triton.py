@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.operator import Ahead, Consumer, Normed, Site, wide
+from attnres_cli.residual.operator import Ahead, Consumer, Normed, Site
 from attnres_cli.residual.ops.torch import inverse_rms as inverse_rms
 from attnres_cli.residual.ops.torch import mix as mix
 from attnres_cli.residual.ops.torch import weights as weights
+from attnres_cli.residual.precision import wide
 
 NAME = "triton"
 OLDEST_CAPABILITY = (8, 0)  # of NVIDIA's chips, as Triton itself says

@@ -8,7 +8,7 @@ from typing import Literal
 from attnres_cli.residual.block_sums import BlockConfig, BlockSums
 from attnres_cli.residual.depth_query import DepthQuery
 from attnres_cli.residual.parameters import Places
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Site, State, SublayerInput
+from attnres_cli.residual.protocol import Cost, Geometry, Site, State, SublayerInput
 
 
 class Config(BlockConfig):
@@ -21,6 +21,7 @@ class Scheme(BlockSums):
     """One more query (and key gain) per attention sublayer. Both mixtures go through that sublayer's one norm; the
     feed-forward and the output have one route, as ever. The fused q, k, v matrix is sliced by its rows."""
 
+    fuses = False
     citation = "Role-Decoupled Attention Residuals, arXiv 2608.01075"
     formula = "h_l^qk and h_l^v, each Σ_n softmax_n(w_l · RMSNorm(b_n)) b_n with a w_l of its own"
 
@@ -33,24 +34,15 @@ class Scheme(BlockSums):
 
     def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         x = site.norm(self._mixed(state, site.ordinal))
-        if site.kind != "attention" or len(self.source_names(site.ordinal)) == 1:
+        if site.kind != "attention" or not self.chooses(site.ordinal):
             return x, state
         route = self.value_sites.at(site.layer)
         assert isinstance(route, DepthQuery)
         return {"q": x, "k": x, "v": site.norm(self._mixed_by(state, route))}, state
 
-    def fused_pass(self, embedding: object) -> FusedPass | None:
-        return None
-
     def dead_parameters(self) -> dict[str, str]:
-        dead = super().dead_parameters()
-        single = [each for each in range(0, self.geometry.num_sublayers, 2) if len(self.source_names(each)) == 1]
-        reason = "with one source there is nothing to choose, whatever the query"
-        return dead | {
-            f"value_sites.{each // 2}.{name}": reason
-            for each in single
-            for name in self.value_sites.at(each // 2).declared
-        }
+        attention = range(0, self.geometry.num_sublayers, 2)
+        return super().dead_parameters() | self._dead_at(self.value_sites, "value_sites", attention)
 
     def cost(self) -> Cost:
         """The other scheme's, and one more mixture and norm (4 d) per attention sublayer that has a choice."""

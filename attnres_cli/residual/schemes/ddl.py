@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attnres_cli.preset.schema import PositiveFloat, ResidualConfig
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant, inverse_sigmoid, zeros
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Geometry, Site, State, SublayerInput
 
 

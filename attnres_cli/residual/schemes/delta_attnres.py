@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from attnres_cli.residual.block_sums import BlockConfig, BlockSums
-from attnres_cli.residual.operator import widen
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Site, State, SublayerInput
+from attnres_cli.residual.precision import widen
+from attnres_cli.residual.protocol import Cost, Geometry, Norm, Site, State, SublayerInput
 
 
 class Config(BlockConfig):
@@ -29,6 +29,7 @@ class Scheme(BlockSums):
     """
 
     equals_at_initialisation = None
+    fuses = False
     citation = "Luo, Cai & Hu, Delta Attention Residuals, arXiv 2605.18855"
     formula = "h_l = h̃_l + Σ_i softmax_i(w_l · RMSNorm(Δ_i)) Δ_i,  h̃_l = embedding + Σ_i Δ_i"
 
@@ -53,9 +54,6 @@ class Scheme(BlockSums):
     def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(self._routed(state, self.geometry.num_sublayers))
 
-    def fused_pass(self, embedding: object) -> FusedPass | None:
-        return None
-
     def stream(self, state: State) -> Tensor:
         """The ordinary stream h̃."""
         return state[0]
@@ -65,6 +63,10 @@ class Scheme(BlockSums):
 
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         return ("stream", *super().state_spec(ordinal))
+
+    def births(self) -> int:
+        """The embedding is none of the sources."""
+        return self.geometry.num_sublayers
 
     def cost(self) -> Cost:
         """As for the sources alone; adding the mixture to the stream is d per site."""

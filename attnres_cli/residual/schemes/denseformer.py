@@ -10,7 +10,9 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import Complaint, PositiveInt, ResidualConfig
-from attnres_cli.residual.block_outputs import BlockOutputs, weighted_sum
+from attnres_cli.residual.arms import BASELINE
+from attnres_cli.residual.block_outputs import BlockOutputs
+from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, values
 from attnres_cli.residual.protocol import Cost, Geometry, Site, SublayerInput
 
@@ -42,7 +44,7 @@ class Scheme(BlockOutputs):
     The last average, before the final norm, stands where p divides L_b.
     """
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation = BASELINE
     citation = "Pagliardini et al., DenseFormer, arXiv 2402.02622"
     formula = (
         "after block n:  h ← Σ_j a_{n,j} X_j,  X_0 = embedding, X_j = output of block j;  a = (0, …, 0, 1) at first"
@@ -70,7 +72,7 @@ class Scheme(BlockOutputs):
         if not sources:
             return outputs[-1]
         weights = self.averages.at(len(outputs) - 2).weights.unbind()
-        return weighted_sum(weights, [outputs[j] for j in sources])
+        return weighted_sum([outputs[j] for j in sources], weights)
 
     def _sources(self, blocks: int) -> range:
         """Which X_j the average after this many blocks takes, oldest first; none: no average stands there."""

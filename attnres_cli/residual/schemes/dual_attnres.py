@@ -9,16 +9,19 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.residual.block_sums import BlockConfig, BlockSums
-from attnres_cli.residual.depth_query import DepthQuery, weighted_sum
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.depth_query import DepthQuery, mixed_by_head
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant, inverse_sigmoid
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Site, State, SublayerInput
+from attnres_cli.residual.precision import widen
+from attnres_cli.residual.protocol import Cost, Geometry, Norm, Site, State, SublayerInput
 
 
 class Config(BlockConfig):
     """[residual] scheme = "dual-attnres"."""
 
     ignored_keys: ClassVar[tuple[str, ...]] = ("window", "embedding_source", "final_mix")
+
+    # Two mixtures are added first, each with a factor of its own.
+    mixture_is_normalised: ClassVar[bool] = False
 
     scheme: Literal["dual-attnres"] = "dual-attnres"
     write_share: Annotated[float, Field(gt=0.5, lt=1)] = Field(
@@ -39,6 +42,7 @@ class Scheme(BlockSums):
     State: (a, companion, b, companion) per source.
     """
 
+    fuses = False
     citation = "Dual Attention Residuals, arXiv 2607.18730"
     formula = "h_l = Σ_n α^a_n b^a_n + Σ_n α^b_n b^b_n, α^a from the keys of b^b and α^b from those of b^a"
 
@@ -70,12 +74,12 @@ class Scheme(BlockSums):
     def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(self._both(state, self.geometry.num_sublayers))
 
-    def fused_pass(self, embedding: object) -> FusedPass | None:
-        return None
-
     def stream(self, state: State) -> Tensor:
         """The running block sum of both streams together."""
         return state[-4] + state[-2]
+
+    def stream_parts(self, state: State) -> tuple[Tensor, ...]:
+        return state[-4], state[-2]
 
     def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor]:
         """The mean of both streams' weights."""
@@ -86,8 +90,8 @@ class Scheme(BlockSums):
         return tuple(f"{part} of {name}" for name in self.source_names(ordinal) for part in parts)
 
     def dead_parameters(self) -> dict[str, str]:
-        dead = super().dead_parameters()
-        return dead | {name.replace("sites.", "other_sites.", 1): reason for name, reason in dead.items()}
+        every = range(self.geometry.num_sublayers)
+        return super().dead_parameters() | self._dead_at(self.other_sites, "other_sites", every)
 
     def cost(self) -> Cost:
         """Everything twice, and the split writes (2 d per sublayer)."""
@@ -97,10 +101,10 @@ class Scheme(BlockSums):
 
     def _both(self, state: State, ordinal: int) -> Tensor:
         a, b = state[0::4], state[2::4]
-        if len(a) == 1:
+        if len(a) == 1 and self._one_source_is_itself:
             return a[0] + b[0]
         of_a, of_b = self._cross_weights(state, ordinal)
-        return weighted_sum(a, of_a) + weighted_sum(b, of_b)
+        return mixed_by_head(a, of_a) + mixed_by_head(b, of_b)
 
     def _cross_weights(self, state: State, ordinal: int) -> tuple[Tensor, Tensor]:
         """Weights [sources, B, T, heads] of stream a, from b's keys, and of stream b, from a's."""

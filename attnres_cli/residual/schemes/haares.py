@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.residual.block_sums import BlockConfig, BlockSums
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Site, State
+from attnres_cli.residual.protocol import Cost, Geometry, Site, State
 
 
 class Config(BlockConfig):
@@ -34,6 +34,7 @@ class Scheme(BlockSums):
     sublayer has no detail. Zero queries average sums and details, so with any no other scheme is equal at first.
     """
 
+    fuses = False
     citation = "Wang, HAARES, arXiv 2606.06564"
     formula = "sources b_0 … b_n of Block, and d_n = (Σ first half - Σ second half) · rms(b_n) / rms(same)"
 
@@ -52,9 +53,6 @@ class Scheme(BlockSums):
             return (*pairs[:-2], *self._born(self._detail(half[0], pairs[-2])), *pairs[-2:])
         return (*pairs, *half)
 
-    def fused_pass(self, embedding: object) -> FusedPass | None:
-        return None
-
     def stream(self, state: State) -> Tensor:
         """The running block sum."""
         return _apart(state)[0][-2]
@@ -63,11 +61,17 @@ class Scheme(BlockSums):
         return (*super().state_spec(ordinal), *(["first half"] if self._half_is_kept(ordinal) else []))
 
     def cost(self) -> Cost:
-        """As for that many sources; a detail takes 8 d: difference, two mean squares, scaling."""
+        """As for that many sources; a half-split detail takes 8 d: difference, two mean squares, scaling."""
         base = super().cost()
-        details = sum(1 for size in self.block_sizes if size > 1)
-        per_detail = 8.0 * self.geometry.d_model + (2.0 * self.keys.width if self._uses_keys else 0.0)
-        return Cost(base.parameters, base.forward_flops_per_token + details * per_detail, base.live_elements_per_token)
+        made = 8.0 * self.geometry.d_model * self._details if self.config.detail == "half-split" else 0.0
+        return Cost(base.parameters, base.forward_flops_per_token + made, base.live_elements_per_token)
+
+    def births(self) -> int:
+        return super().births() + self._details
+
+    @property
+    def _details(self) -> int:
+        return sum(1 for size in self.block_sizes if size > 1)
 
     def _mixed_by(self, state: State, query: Any) -> Tensor:
         return super()._mixed_by(_apart(state)[0], query)

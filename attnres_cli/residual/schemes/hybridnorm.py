@@ -18,7 +18,7 @@ class Config(ResidualConfig):
     """[residual] scheme = "hybridnorm"."""
 
     scheme: Literal["hybridnorm"] = "hybridnorm"
-    first_block: Literal["same", "prenorm"] = Field(
+    first_block: Literal["same", "pre-norm"] = Field(
         "same",
         description="first transformer block: as all others, or with PreNorm around both sublayers beside the norms of "
         "q, k and v (the paper's HybridNorm*)",
@@ -47,7 +47,7 @@ def _normed(norm: nn.Module, heads: Tensor) -> Tensor:
 
 class Scheme(OneStream):
     """The norm of y is the feed-forward's own and takes both its input and the skip; query and key are normalised
-    before rotary embedding. The norms of attention's input are left over (but the first with first_block = "prenorm").
+    before rotary embedding. The norms of attention's input are left over (but the first with first_block = "pre-norm").
     """
 
     citation = (
@@ -93,4 +93,4 @@ class Scheme(OneStream):
         return 4.0 * at.transformer_blocks * at.head_dim * (at.num_heads + 2 * at.num_kv_heads)
 
     def _prenorm(self, layer: int) -> bool:
-        return layer == 0 and self.config.first_block == "prenorm"
+        return layer == 0 and self.config.first_block == "pre-norm"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, constant, ones, values, zeros
+from attnres_cli.residual.precision import inverse_rms, widen
 from attnres_cli.residual.protocol import Geometry
-from attnres_cli.residual.streams import Streams, StreamsConfig, Weights, inverse_rms
+from attnres_cli.residual.streams import Streams, StreamsConfig, Weights
 
 INITIAL_SCALE = 0.01
 
@@ -21,6 +23,9 @@ class Config(StreamsConfig):
 
     scheme: Literal["hyper-connections"] = "hyper-connections"
     dynamic: bool = Field(True, description="the weights also depend on the token (DHC); false: learned numbers (SHC)")
+    scale_outputs: bool = Field(
+        False, description="initial weights that write the streams × sqrt(num_streams), as in the paper's runs"
+    )
 
 
 class Scheme(Streams):
@@ -31,10 +36,11 @@ class Scheme(Streams):
 
     Stream i reads its own row of A = (A_m | A_r) and of B; A_r[i, j] is the weight of stream i in the new stream j. The
     paper normalises by LayerNorm; here as everywhere it is RMSNorm, without gain (a gain would be a factor on the rows
-    of W), as in the package hyper-connections. The static parts take no weight decay, the W do, as in the paper.
+    of W), as in the package hyper-connections. The static parts take no weight decay, the W do, as in the paper. With
+    `scale_outputs` the initial weights are the paper's, and the model is no longer the baseline at first.
     """
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation: str | None = BASELINE
     citation = "Zhu et al., Hyper-Connections, arXiv 2409.19606"
     formula = "H ← A_rᵀ H + B f(Norm(A_mᵀ H)),  H: n streams, (A | B) = static + s tanh(Norm(H) W)"
     config: Config
@@ -42,6 +48,11 @@ class Scheme(Streams):
     def __init__(self, config: Config, geometry: Geometry) -> None:
         super().__init__(config, geometry)
         self.sites = Places(OwnParameters(**self._declared(ordinal)) for ordinal in range(geometry.num_sublayers))
+        if config.scale_outputs:
+            self.equals_at_initialisation = None
+
+    def sublayer_gain(self, role: str) -> float:
+        return math.sqrt(self.num_streams) if self.config.scale_outputs and role in ("output", "down") else 1.0
 
     def weights(self, streams: Tensor, ordinal: int) -> Weights:
         own, n = self.sites.at(ordinal), self.num_streams

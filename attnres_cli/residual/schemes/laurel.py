@@ -12,10 +12,11 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import Complaint, OnlyWith, PositiveInt, ResidualConfig
-from attnres_cli.residual.block_outputs import weighted_sum
+from attnres_cli.residual.arms import BASELINE
+from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, constant, normal, ones, zeros
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Cost, Geometry, Norm, Site, State, SublayerInput
 
 LOW_RANK = ("lr", "pa", "rw+lr", "rw+pa")
@@ -52,7 +53,7 @@ class Scheme(OneStream):
     stream and no map. "rw+…": β weighs the map, too.
     """
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation = BASELINE
     citation = "Menghani et al., LAuReL, arXiv 2411.07501"
     formula = (
         "rw: x ← α f(Norm(x)) + β x;  lr: x ← f(Norm(x)) + x + B A x;  pa: x_{i+1} = f(Norm(x_i)) + x_i + B A Σ γ x_j"
@@ -73,7 +74,7 @@ class Scheme(OneStream):
         own = self.sites.at(site.ordinal)
         skip = x
         if "down" in own.declared:
-            source = weighted_sum(own.gamma.unbind(), earlier) if self.keeps_all else x
+            source = weighted_sum(earlier, own.gamma.unbind()) if self.keeps_all else x
             skip = skip + widen(F.linear(F.linear(source, own.down), own.up))
         if self.weighs:
             alpha, beta = self._weights(own)

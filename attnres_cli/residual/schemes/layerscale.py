@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import PositiveFloat, ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant
 from attnres_cli.residual.protocol import Geometry, Site, State
@@ -40,6 +41,8 @@ class Scheme(OneStream):
         super().__init__(config, geometry)
         rule = scale_for_depth(geometry.transformer_blocks)
         self.initial_scale = rule if config.initial_scale is None else config.initial_scale
+        if self.initial_scale == 1:
+            self.equals_at_initialisation = BASELINE
         scale = Own((geometry.d_model,), constant(self.initial_scale))
         self.sites = Places(OwnParameters(scale=scale) for _ in range(geometry.num_sublayers))
 

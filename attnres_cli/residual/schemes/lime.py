@@ -10,11 +10,11 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Initial, Own, OwnParameters, Places
+from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Geometry, Site, State
-from attnres_cli.residual.torch_kernels import full_precision
 
 
 class Config(ResidualConfig):
@@ -41,6 +41,8 @@ class Scheme(OneStream):
 
     def __init__(self, config: Config, geometry: Geometry) -> None:
         super().__init__(config, geometry)
+        if config.initial_others == "zero":
+            self.equals_at_initialisation = BASELINE
         self.layers = Places(self._router(layer) for layer in range(geometry.transformer_blocks))
 
     def project(

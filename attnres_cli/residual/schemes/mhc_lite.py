@@ -11,8 +11,6 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.residual.gated_streams import GatedStreams
-from attnres_cli.residual.operator import widen
-from attnres_cli.residual.protocol import Geometry
 from attnres_cli.residual.streams import StreamsConfig
 
 # First logit of every permutation but the identity, which has 0.
@@ -34,26 +32,15 @@ class Scheme(GatedStreams):
 
     citation = "Yang & Gao, mHC-lite: You Don't Need 20 Sinkhorn-Knopp Iterations, arXiv 2601.05732"
     formula = "X ← H_res X + H_post f(Norm(H_pre X)),  H_pre = σ(·), H_post = 2σ(·), H_res = Σ_k softmax_k(·) P_k"
-    # The P_k in rows, [n!, n²]: constant, so it is not saved.
-    table: Tensor
-
-    def __init__(self, config: Config, geometry: Geometry) -> None:
-        super().__init__(config, geometry)
-        n = config.num_streams
-        self.register_buffer("table", torch.empty(factorial(n), n * n), persistent=False)
-
-    def initialise(self, parameter_name: str, parameter: Tensor, generator: torch.Generator) -> None:
-        """The table, too: models are made without memory, and this is where values are set."""
-        super().initialise(parameter_name, parameter, generator)
-        orders = torch.tensor(list(permutations(range(self.num_streams))), device=self.table.device)
-        self.table.copy_(torch.nn.functional.one_hot(orders, self.num_streams).flatten(1))
 
     def carry_bias(self) -> list[float]:
         return [0.0] + [NOT_IDENTITY] * (factorial(self.num_streams) - 1)
 
     def doubly_stochastic(self, logits: Tensor) -> Tensor:
         n = self.num_streams
-        return torch.matmul(torch.softmax(logits, -1), widen(self.table)).view(*logits.shape[:-1], n, n)
+        orders = torch.tensor(list(permutations(range(n))), device=logits.device)
+        table = torch.nn.functional.one_hot(orders, n).flatten(1).to(logits.dtype)  # P_k in rows, [n!, n²]
+        return torch.matmul(torch.softmax(logits, -1), table).view(*logits.shape[:-1], n, n)
 
     def constraining_flops(self) -> float:
         """A softmax (3 per logit) and the sum of the permutations (2 n² per logit)."""

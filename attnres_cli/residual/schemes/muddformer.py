@@ -12,10 +12,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from attnres_cli.preset.schema import PositiveInt, ResidualConfig
-from attnres_cli.residual.block_outputs import BlockOutputs, weighted_sum
+from attnres_cli.residual.arms import BASELINE
+from attnres_cli.residual.block_outputs import BlockOutputs
+from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.norm import RMSNorm
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, normal, values, zeros
+from attnres_cli.residual.precision import inverse_rms, widen
 from attnres_cli.residual.protocol import Cost, Geometry, Site, SublayerInput
 
 # Query, key, value, residual: the order of the weights' rows.
@@ -44,7 +46,7 @@ class Scheme(BlockOutputs):
     method: feed-forwards that widen with depth, norms before and after the mixing.
     """
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation = BASELINE
     citation = "Xiao et al., MUDDFormer, arXiv 2502.12170"
     formula = (
         "after block n:  h^c ← Σ_j A^c_{n,j}(X_n) X_j for c = q, k, v, r;  A = W_2 GELU(W_1 Norm(X_n)) + b;  "
@@ -87,11 +89,11 @@ class Scheme(BlockOutputs):
         """All streams, [C, B, T, d]."""
         own = self.mixers.at(len(outputs) - 2)
         newest = outputs[-1]
-        normed = newest * torch.rsqrt(newest.square().mean(-1, keepdim=True) + self.geometry.norm_epsilon)
+        normed = newest * inverse_rms(newest, self.geometry.norm_epsilon).unsqueeze(-1)
         dynamic = F.linear(F.gelu(F.linear(normed, own.w1)), own.w2)
         weights = torch.unflatten(widen(dynamic), -1, own.bias.shape) + own.bias  # [B, T, C, n + 1]
         per_output = weights.permute(3, 2, 0, 1).unsqueeze(-1).unbind()  # (n + 1) × [C, B, T, 1]
-        return weighted_sum(per_output, outputs)
+        return weighted_sum(outputs, per_output)
 
     def _mixer(self, blocks: int) -> OwnParameters:
         streams, hidden = self._size(blocks)

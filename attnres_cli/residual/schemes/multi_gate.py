@@ -13,10 +13,9 @@ from torch import Tensor
 
 from attnres_cli.preset.schema import Complaint, OnlyWith
 from attnres_cli.residual.backends import Backend, BackendConfig
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, values, zeros
+from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Geometry, Norm, Residual, Site, State, SublayerInput
-from attnres_cli.residual.torch_kernels import full_precision
 
 
 class Config(BackendConfig):
@@ -46,7 +45,7 @@ class Config(BackendConfig):
                 "n - 1 outputs become streams.",
                 f"2 to {sublayers}",
             )
-        elif self.gate_bias is None and carry_bias(sublayers - first_gated(self), self.num_streams) is None:
+        elif self.gate_bias is None and first_gate_bias(sublayers - first_gated(self), self.num_streams) is None:
             yield Complaint(
                 "gate_bias",
                 f"The paper's formula gives no gate bias for {self.num_streams} streams and {sublayers} sublayers.",
@@ -59,7 +58,7 @@ def first_gated(config: Config) -> int:
     return config.num_streams - 1 if config.seeding == "outputs" else 0
 
 
-def carry_bias(gated_sublayers: int, num_streams: int) -> float | None:
+def first_gate_bias(gated_sublayers: int, num_streams: int) -> float | None:
     """The paper's first bias, about -3 at 21 gated sublayers and falling so that σ(b) ∝ 1/√G; None where its logarithm
     has no argument."""
     argument = math.sqrt(gated_sublayers / 21.0) * (math.exp(3.0) + 1.0) - num_streams
@@ -121,6 +120,9 @@ class Scheme(Residual):
         """The mean of the streams there are."""
         return torch.stack(state[0::2]).mean(0)
 
+    def stream_parts(self, state: State) -> tuple[Tensor, ...]:
+        return state[0::2]
+
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         return tuple(part for name in self._names(ordinal) for part in (name, f"inverse_rms({name})"))
 
@@ -174,7 +176,7 @@ class Scheme(Residual):
         """One bias for all streams that start apart; around it, falling from the first stream, for equal ones."""
         n, bias = self.config.num_streams, self.config.gate_bias
         if bias is None:
-            bias = carry_bias(self.geometry.num_sublayers - self.first_gated, n)
+            bias = first_gate_bias(self.geometry.num_sublayers - self.first_gated, n)
             assert bias is not None  # the configuration was checked against the depth
         step = self.config.bias_step if self.config.seeding == "embedding" else 0.0
         return [bias + step * ((n - 1) / 2 - which) for which in range(n)]

@@ -10,7 +10,8 @@ from torch import Tensor
 from attnres_cli.residual.add_norm import AddNormPass
 from attnres_cli.residual.backends import Backend, BackendConfig
 from attnres_cli.residual.fusing import can_fuse
-from attnres_cli.residual.protocol import Cost, FusedPass, Geometry, Norm, Residual, Site, State
+from attnres_cli.residual.one_stream import OneStream
+from attnres_cli.residual.protocol import FusedPass, Geometry, Site, State
 
 
 class Config(BackendConfig):
@@ -19,10 +20,9 @@ class Config(BackendConfig):
     scheme: Literal["prenorm"] = "prenorm"
 
 
-class Scheme(Residual):
+class Scheme(OneStream):
     """The state is the residual stream alone."""
 
-    equals_at_initialisation = None
     citation = "Xiong et al., On Layer Normalization in the Transformer Architecture, arXiv 2002.04745"
     formula = "h ← h + f(Norm(h))"
 
@@ -34,16 +34,11 @@ class Scheme(Residual):
         return self.backend.prepare(device)
 
     def open(self, embedding: Tensor) -> State:
+        """As it comes: in a model of half precision the baseline's stream is what a plain residual's is."""
         return (embedding,)
-
-    def read(self, state: State, site: Site) -> tuple[Tensor, State]:
-        return site.norm(state[0]), state
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
         return (state[0] + output,)
-
-    def close(self, state: State, final_norm: Norm) -> Tensor:
-        return final_norm(state[0])
 
     def fused_pass(self, embedding: Tensor) -> FusedPass | None:
         kernels = self.backend.op.kernels
@@ -51,13 +46,3 @@ class Scheme(Residual):
             return None
         assert kernels is not None
         return AddNormPass(kernels, embedding)
-
-    def stream(self, state: State) -> Tensor:
-        """The residual stream."""
-        return state[0]
-
-    def state_spec(self, ordinal: int) -> tuple[str, ...]:
-        return ("stream",)
-
-    def cost(self) -> Cost:
-        return Cost(parameters=0, forward_flops_per_token=0.0, live_elements_per_token=float(self.geometry.d_model))

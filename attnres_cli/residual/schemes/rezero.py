@@ -9,9 +9,10 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Geometry, Site, State
 
 
@@ -30,6 +31,8 @@ class Scheme(OneStream):
 
     def __init__(self, config: Config, geometry: Geometry) -> None:
         super().__init__(config, geometry)
+        if config.initial_weight == 1:
+            self.equals_at_initialisation = BASELINE
         weight = Own((), constant(config.initial_weight))
         self.sites = Places(OwnParameters(weight=weight) for _ in range(geometry.num_sublayers))
 

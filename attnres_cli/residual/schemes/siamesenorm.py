@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attnres_cli.preset.schema import ResidualConfig
 from attnres_cli.residual.norm import RMSNorm
-from attnres_cli.residual.operator import widen
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Cost, Geometry, Norm, Residual, Site, State, SublayerInput
 
 

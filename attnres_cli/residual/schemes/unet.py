@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant
 from attnres_cli.residual.protocol import Geometry, Site, State, SublayerInput
@@ -33,6 +34,8 @@ class Scheme(OneStream):
 
     def __init__(self, config: Config, geometry: Geometry) -> None:
         super().__init__(config, geometry)
+        if config.initial_weight == 0:
+            self.equals_at_initialisation = BASELINE
         weight = Own((), constant(config.initial_weight))
         self.blocks = Places(
             OwnParameters(weight=weight) if self._takes(layer) else OwnParameters()

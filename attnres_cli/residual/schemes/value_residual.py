@@ -9,9 +9,10 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import OnlyWith, ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.operator import widen
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, constant
+from attnres_cli.residual.precision import widen
 from attnres_cli.residual.protocol import Cost, Geometry, Site, State
 
 
@@ -44,6 +45,8 @@ class Scheme(OneStream):
 
     def __init__(self, config: Config, geometry: Geometry) -> None:
         super().__init__(config, geometry)
+        if config.kind != "single" and (config.first_weight, config.own_weight) == (0, 1):
+            self.equals_at_initialisation = BASELINE
         own: dict[str, Own] = {}
         if config.kind == "learned":
             own = {"first": Own((), constant(config.first_weight)), "own": Own((), constant(config.own_weight))}

@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, ones, zeros
 from attnres_cli.residual.protocol import Cost, Geometry, Site, State, SublayerInput
@@ -24,7 +25,7 @@ class Scheme(OneStream):
     x_0 is the embedding as it is; modded-nanogpt normalises it (without gain) before it becomes stream and x_0.
     """
 
-    equals_at_initialisation = "prenorm"
+    equals_at_initialisation = BASELINE
     citation = "Jordan et al., modded-nanogpt (github.com/KellerJordan/modded-nanogpt), 2024"
     formula = "h ← λ_i h + μ_i x_0 before block i,  x_0 = embedding;  h ← h + f(Norm(h))"
 

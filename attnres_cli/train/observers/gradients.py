@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import torch
 from torch import Tensor
 
@@ -13,15 +15,15 @@ from attnres_cli.train.observation import Observation, Probe, numbers
 
 
 class _Streams:
-    """Keeps the scheme's stream after each transformer block, with its graph."""
+    """Keeps what the scheme's stream is made of after each transformer block, with its graph."""
 
     def __init__(self, residual: Residual) -> None:
         self.residual = residual
-        self.streams: list[Tensor] = []
+        self.streams: list[tuple[Tensor, ...]] = []
 
     def sublayer(self, site: Site, before: State, x: SublayerInput, output: Tensor, after: State) -> None:
         if site.kind == "feed_forward":
-            self.streams.append(self.residual.stream(after))
+            self.streams.append(self.residual.stream_parts(after))
 
     def close(self, state: State, output: Tensor) -> None:
         pass
@@ -29,7 +31,7 @@ class _Streams:
 
 def observe(model: LanguageModel, probe: Probe) -> Observation:
     """Arrays parameter_grad_norm [L_b] and activation_grad_norm [L_b] of the mean loss on the probe batch, before
-    clipping.
+    clipping; of the stream, or of all tensors together that it is made of (several streams count as one vector).
 
     The gradients are taken beside the model's own `.grad`, which stays untouched.
     """
@@ -40,11 +42,13 @@ def observe(model: LanguageModel, probe: Probe) -> Observation:
         loss = total / (probe.targets != IGNORED_TARGET).sum().clamp(min=1)
     per_block = [[p for p in block.parameters() if p.requires_grad] for block in model.blocks]
     wanted = [parameter for parameters in per_block for parameter in parameters]
-    gradients = torch.autograd.grad(loss, wanted + watcher.streams, allow_unused=True)
+    parts = [part for stream in watcher.streams for part in stream]
+    gradients = torch.autograd.grad(loss, wanted + parts, allow_unused=True)
     by_parameter = dict(zip(map(id, wanted), gradients[: len(wanted)], strict=True))
+    to_parts = iter(gradients[len(wanted) :])
     arrays = {
         "parameter_grad_norm": torch.stack([_norm([by_parameter[id(p)] for p in block]) for block in per_block]),
-        "activation_grad_norm": torch.stack([_norm([g]) for g in gradients[len(wanted) :]]),
+        "activation_grad_norm": torch.stack([_norm(list(islice(to_parts, len(each)))) for each in watcher.streams]),
     }
     return Observation(arrays, {name: numbers(values) for name, values in arrays.items()})
 

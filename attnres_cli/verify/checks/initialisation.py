@@ -20,8 +20,8 @@ def check(subjects: Sequence[Subject]) -> Iterator[Finding]:
         reason = None
         if not isinstance(subject.residual, DepthAttention):
             reason = "not a softmax over depth"
-        elif subject.residual.equals_at_initialisation is None:
-            reason = "it does not claim to start as another scheme"
+        elif subject.residual.config.query_init_std > 0:
+            reason = f"query_init_std is {subject.residual.config.query_init_std:g}"
         groups = {} if reason else subject.residual.parameter_groups()
         values = dict(subject.model().residual.named_parameters())
         for role, (aspect, wanted) in WANTED.items():

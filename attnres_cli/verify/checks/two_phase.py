@@ -56,6 +56,9 @@ def _fused(subject: Subject, usable: Sequence[str]) -> Iterator[Finding]:
     if not hasattr(subject.preset.residual, "backend"):
         yield skipped("fused pass", "has no fused form", subject=subject.name)
         return
+    if getattr(subject.preset.residual, "changes_the_mathematics", False):
+        yield skipped("fused pass", "a key of [residual] takes it to plain PyTorch", subject=subject.name)
+        return
     for name in usable:
         model = subject.model(stir=0.3, residual__backend=name)
         with torch.no_grad():

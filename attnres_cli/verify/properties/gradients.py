@@ -35,7 +35,7 @@ def check(examined: Examined) -> Iterator[Finding]:
     else:
         sources, query, _ = found
         told = "its gradients are not those of what it computes, and no known fault explains them"
-        alive = {"values": bool(sources.any()), "keys": True, "queries": query is not None and bool(query.any())}
+        alive = {"values": bool(sources.any()), "queries": query is not None and bool(query.any())}
         if examined.identified.recipe is not None:
             yield judged("gradients are those of what it computes", False, detail=told)
         else:

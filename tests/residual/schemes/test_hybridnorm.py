@@ -12,7 +12,7 @@ from tests.small import small_model
 
 @torch.no_grad()
 @pytest.mark.parametrize("kv_heads", [2, 1])
-@pytest.mark.parametrize("first_block", ["same", "prenorm"])
+@pytest.mark.parametrize("first_block", ["same", "pre-norm"])
 def test_against_the_formula(first_block: str, kv_heads: int) -> None:
     model, at, tokens = stirred(
         {"scheme": "hybridnorm", "first_block": first_block}, **{"model.num_kv_heads": kv_heads}
@@ -32,7 +32,7 @@ def test_against_the_formula(first_block: str, kv_heads: int) -> None:
     h = at.embedding
     for block in range(4):
         feed_forward, norm = at.f[2 * block + 1], at.norm[2 * block + 1]
-        if block == 0 and first_block == "prenorm":
+        if block == 0 and first_block == "pre-norm":
             y = h + attention(block, at.norm[0](h))
             h = y + feed_forward(norm(y))
         else:
@@ -43,7 +43,7 @@ def test_against_the_formula(first_block: str, kv_heads: int) -> None:
     assert model.residual.cost().forward_flops_per_token == 4 * 4 * 8 * (2 + 2 * kv_heads)
 
 
-@pytest.mark.parametrize(("first_block", "unused"), [("same", [0, 2, 4, 6]), ("prenorm", [2, 4, 6])])
+@pytest.mark.parametrize(("first_block", "unused"), [("same", [0, 2, 4, 6]), ("pre-norm", [2, 4, 6])])
 def test_norms_without_work(first_block: str, unused: list[int]) -> None:
     model = small_model({"scheme": "hybridnorm", "first_block": first_block})
     assert sorted(model.residual.unused_norms()) == unused

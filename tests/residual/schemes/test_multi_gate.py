@@ -70,9 +70,9 @@ def test_first_biases() -> None:
     assert biases(seeding="embedding") == [pytest.approx(spread)] * 8
     assert biases(seeding="embedding", gate_bias=0.0, bias_step=2.0) == [[3.0, 1.0, -1.0, -3.0]] * 8
     # the paper's reference point: 21 gated sublayers and one stream would have exactly -3
-    from attnres_cli.residual.schemes.multi_gate import carry_bias
+    from attnres_cli.residual.schemes.multi_gate import first_gate_bias
 
-    assert carry_bias(21, 1) == pytest.approx(-3.0)
+    assert first_gate_bias(21, 1) == pytest.approx(-3.0)
 
 
 @torch.no_grad()
