@@ -8,9 +8,11 @@ any table hold the same number by accident.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import tomli_w
 
@@ -58,8 +60,16 @@ RESOLVED: dict[str, dict[str, Any]] = {
     "observe": {"observers": ["magnitudes", "gradients", "depth-weights"], "every_steps": 0, "probe_sequences": 4},
 }
 BLOCK_SCHEME: dict[str, Any] = {"scheme": "attnres-block", "num_blocks": 2, "query_lr_factor": 1.0}
+FULL_SCHEME: dict[str, Any] = {"scheme": "attnres-full", "query_lr_factor": 1.0}
+# What a seed adds to the loss of every arm, nats: large beside the effects, and gone in a paired difference.
+LUCK = (0.031, -0.042, 0.008, 0.034, -0.018, 0.022, -0.011)
 
 
+def no_sync(_handle: object) -> None:
+    """In place of os.fsync, which is most of what writing a run takes: a test's runs need not survive a crash."""
+
+
+@mock.patch.object(os, "fsync", no_sync)
 def fabricate(
     root: Path,
     name: str,
@@ -68,6 +78,7 @@ def fabricate(
     change: Mapping[str, Any] | None = None,
     manifest: Mapping[str, Any] | None = None,
     better_by: float = 0.0,
+    luck: float = 0.0,
     steps: int = 100,
     until_step: int | None = None,
     status: str = "finished",
@@ -79,7 +90,8 @@ def fabricate(
     """A run `name` below `root`.
 
     change: {"section.key": value} of the resolved preset; manifest: {"section.key" or "key": value} of the manifest;
-    None removes a key. better_by: nats by which every loss is lower. until_step: the last step there is anything of.
+    None removes a key. better_by: nats by which every loss is lower in the end. luck: nats by which
+    every loss is higher. until_step: the last step there is anything of.
     """
     resolved = {section: dict(keys) for section, keys in RESOLVED.items()}
     if residual is not None:
@@ -98,10 +110,10 @@ def fabricate(
     for step in range(last + 1):
         tokens = step * tokens_per_step
         if step and (step % resolved["train"]["log_every_steps"] == 0 or step == 1):
-            run.append_metric(_train_row(step, tokens, better_by))
+            run.append_metric(_train_row(step, tokens, better_by, luck))
         every = resolved["eval"]["every_steps"]
         if (every and step % every == 0) or step == steps:
-            run.append_metric(_eval_row(step, tokens, better_by, bits_per_byte))
+            run.append_metric(_eval_row(step, tokens, better_by, luck, bits_per_byte))
     if observed and last == steps:
         for row in observations(resolved, steps, steps * tokens_per_step, better_by):
             run.append_observation(row)
@@ -110,18 +122,51 @@ def fabricate(
     return run
 
 
-def loss_at(step: int, better_by: float) -> float:
+def fabricate_arm(
+    root: Path,
+    name: str,
+    *,
+    better_by: Sequence[float],
+    seeds: Sequence[int] | None = None,
+    began: int = 0,
+    **how: Any,
+) -> list[RunDirectory]:
+    """Runs `name`-s0, `name`-s1, … of one arm below the folder `root` of a group, one per value of better_by.
+
+    seeds: 0, 1, … unless given. began: minutes after the others. how: as for `fabricate`, the same for every run.
+    """
+    return [
+        fabricate(
+            root,
+            f"{name}-s{seed}",
+            **{
+                **how,
+                "better_by": better,
+                "luck": LUCK[seed % len(LUCK)],
+                "change": {"train.seed": seed, **how.get("change", {})},
+                "manifest": {
+                    "created": f"2026-01-02T03:{began:02}:00+00:00",
+                    "model.common_weights_hash": f"{seed:064}",
+                    **how.get("manifest", {}),
+                },
+            },
+        )
+        for seed, better in zip(seeds if seeds is not None else range(len(better_by)), better_by, strict=True)
+    ]
+
+
+def loss_at(step: int, better_by: float, luck: float = 0.0) -> float:
     """The validation loss that a fabricated run has at a step."""
-    return 1.5 + 4 * math.exp(-step / 20) - better_by * (1 - math.exp(-step / 10))
+    return 1.5 + luck + 4 * math.exp(-step / 20) - better_by * (1 - math.exp(-step / 10))
 
 
-def _train_row(step: int, tokens: int, better_by: float) -> dict[str, Any]:
+def _train_row(step: int, tokens: int, better_by: float, luck: float) -> dict[str, Any]:
     seconds = step * (0.05 + better_by / 10)
     return {
         "kind": "train",
         "step": step,
         "tokens": tokens,
-        "loss": loss_at(step, better_by) - 0.03,
+        "loss": loss_at(step, better_by, luck) - 0.03,
         "learning_rate": 0.003,
         "grad_norm": 0.8,
         "grad_norm_trunk": 0.7,
@@ -132,8 +177,8 @@ def _train_row(step: int, tokens: int, better_by: float) -> dict[str, Any]:
     }
 
 
-def _eval_row(step: int, tokens: int, better_by: float, bits_per_byte: bool) -> dict[str, Any]:
-    loss = loss_at(step, better_by)
+def _eval_row(step: int, tokens: int, better_by: float, luck: float, bits_per_byte: bool) -> dict[str, Any]:
+    loss = loss_at(step, better_by, luck)
     return {
         "kind": "eval",
         "step": step,

@@ -63,15 +63,15 @@ class _Progress:
         self.running.pop(run.digest, None)
         if run.status == "finished" and run.loss is not None:
             seconds = "" if run.train_seconds is None else f" after {duration(run.train_seconds)} of training"
-            self.print(f"{_name(run)}: validation loss {run.loss:.4f}{seconds}")
+            self.print(f"{run.title}: validation loss {run.loss:.4f}{seconds}")
         else:
-            self.print(f"{_name(run)}: {run.status}: {run.error}")
+            self.print(f"{run.title}: {run.status}: {run.error}")
 
     def line(self) -> str:
         """Everything in one line."""
         counted = self.sweep.counted
         parts = [f"{counted.get('finished', 0)} of {len(self.sweep.runs)} runs finished", f"{self._share():.0%}"]
-        parts += [f"{_name(run)} step {step}/{steps}" for run, step, steps in self._positions()]
+        parts += [f"{run.title} step {step}/{steps}" for run, step, steps in self._positions()]
         return ", ".join([*parts, f"ETA {self._eta()}"])
 
     def panel(self) -> RenderableType:
@@ -87,7 +87,7 @@ class _Progress:
         grid = Table.grid(padding=(0, 2))
         for run, step, steps in self._positions():
             grid.add_row(
-                Text(_name(run)),
+                Text(run.title),
                 ProgressBar(total=steps or 1, completed=step, width=20),
                 Text(f"{step}/{steps or '?'}"),
             )
@@ -109,9 +109,7 @@ class _Progress:
     def _share(self) -> float:
         """How much of the sweep's training is done, from 0 to 1, weighted by what each run costs."""
         runs = list(self.sweep.runs)
-        weights = [self._weight(run) for run in runs]
-        done = sum(weight * self._done(run) for weight, run in zip(weights, runs, strict=True))
-        return done / sum(weights)
+        return sum(run.cost * self._done(run) for run in runs) / sum(run.cost for run in runs)
 
     def _done(self, run: Run) -> float:
         """How much of one run is done, from 0 to 1; of one that waits, the steps before it was interrupted."""
@@ -123,25 +121,11 @@ class _Progress:
             step, steps = run.step, run.steps
         return step / steps if steps else 0.0
 
-    def _weight(self, run: Run) -> float:
-        """What a run costs in comparison: its timed step, or the number of its operations, which depth stands for."""
-        depth = self.sweep.cell(run.cell).shape.transformer_blocks
-        timed = self.sweep.budget.get("step_seconds", {}).get(run.arm)
-        if not timed:
-            return float(depth)
-        from attnres_cli.sweep.budget import interpolated
-
-        return interpolated({int(key): value for key, value in timed.items()}, depth)
-
     def _eta(self) -> str:
         gained = self._share() - (self.share_at_start or 0.0)
         if gained <= 0.005:
             return "–"
         return duration((time.monotonic() - self.began) * (1 - self._share()) / gained)
-
-
-def _name(run: Run) -> str:
-    return f"{run.cell} {run.arm}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`attnres train PRESET`: one run, seen live, resumable."""
+"""`attnres train PRESET`: one run, seen live, resumable; with several schemes or seeds a group, paired by seed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from attnres_cli.cli.options import (
     DEFAULT_RUNS_DIR,
     JsonOption,
     OverlayOption,
-    ResidualOption,
     RunsRootOption,
     SetOption,
     complete_device,
     complete_preset,
+    complete_residual,
     complete_run,
 )
+from attnres_cli.cli.sweep_options import JobsOption
+from attnres_cli.cli.sweep_running import start
+from attnres_cli.discovery import names
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
     from attnres_cli.preset.options import Given
     from attnres_cli.preset.reading import Preset
     from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.sweep.request import Request
     from attnres_cli.train.loop import TrainResult
 
 app = typer.Typer(add_completion=False)
@@ -37,8 +41,27 @@ OptionalPreset = Annotated[
         autocompletion=complete_preset,
     ),
 ]
+ResidualsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--residual",
+        metavar="SCHEME",
+        help="Residual scheme, with its defaults, instead of the preset's; repeated: a group of runs, the others "
+        f"compared with the first. {', '.join(names('residual.schemes'))}.",
+        autocompletion=complete_residual,
+    ),
+]
+SeedsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds",
+        metavar="N",
+        help="A group of runs: every scheme with N seeds (train.seed and on), paired by seed.",
+    ),
+]
 NameOption = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Name of the run; default: preset, scheme, seed, time.")
+    str | None,
+    typer.Option("--name", metavar="NAME", help="Name of the run or group; default: preset, scheme, seed, time."),
 ]
 ResumeOption = Annotated[
     str | None,
@@ -64,12 +87,14 @@ DeviceOption = Annotated[
 @app.command()
 def train(
     preset: OptionalPreset = None,
-    residual: ResidualOption = None,
+    residuals: ResidualsOption = None,
     overlays: OverlayOption = None,
     sets: SetOption = None,
     name: NameOption = None,
     steps: StepsOption = None,
     seed: SeedOption = None,
+    seeds: SeedsOption = None,
+    jobs: JobsOption = None,
     device: DeviceOption = None,
     resume: ResumeOption = None,
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
@@ -78,17 +103,20 @@ def train(
     """Train a model from a preset.
 
     Progress goes to stderr, the result to stdout. Ctrl-C stops at the next step with a checkpoint and prints the
-    command that goes on from it; a second Ctrl-C ends at once.
+    command that goes on from it; a second Ctrl-C ends at once. With --seeds, or --residual more than once, a group of
+    runs is trained in a folder of its own, side by side where there are cores or GPUs; the same command goes on with
+    it.
     """
+    is_group = seeds is not None or len(residuals or ()) > 1
     if resume is not None:
         given: dict[str, object] = {
             "PRESET": preset,
-            "--residual": residual,
+            "--residual": residuals,
             "--overlay": overlays,
             "--set": sets,
             "--name": name,
         }
-        given |= {"--steps": steps, "--seed": seed, "--device": device}
+        given |= {"--steps": steps, "--seed": seed, "--seeds": seeds, "--jobs": jobs, "--device": device}
         _refuse_changes(given, resume)
         result = resume_run(resume, runs_dir)
     else:
@@ -97,16 +125,57 @@ def train(
                 "Which preset?", expected="attnres train PRESET, or attnres train --resume RUN",
                 hint="attnres presets ls", exit_code=ExitCode.USAGE,
             )  # fmt: skip
+        given_keys = everyday_options(seed, device)
+        if is_group:
+            num_seeds = 1 if seeds is None else seeds
+            group = _group_request(preset, overlays or (), residuals or (), sets or (), given_keys, steps, num_seeds)
+            start(group, name=name, jobs=jobs, runs_dir=runs_dir, json=json_output)
+            return
+        if jobs is not None:
+            raise UserError(
+                "--jobs has no effect on a single run.",
+                where="--jobs",
+                expected="a group of runs: --seeds N, or --residual more than once",
+                exit_code=ExitCode.USAGE,
+            )
         loaded = load_for_training(
             preset,
             overlays=overlays or (),
-            residual=residual,
+            residual=residuals[0] if residuals else None,
             sets=sets or (),
-            given=everyday_options(seed, device),
+            given=given_keys,
             steps=steps,
         )
         result = train_preset(loaded, runs_dir, name=name)
     _report(result, json_output)
+
+
+def _group_request(
+    ref: str,
+    overlays: Sequence[str],
+    residuals: Sequence[str],
+    sets: Sequence[str],
+    given: Sequence[Given],
+    steps: int | None,
+    seeds: int,
+) -> Request:
+    """The group that these options make: every scheme with every seed."""
+    from attnres_cli.sweep.arms import Source
+    from attnres_cli.sweep.kinds.group import make_request
+    from attnres_cli.train.device import choose_device
+
+    source = Source(ref, overlays, sets, given)
+    preset = with_steps(source.load(), steps)
+    choose_device(preset.train.device, where=str(preset.origins["train.device"]))
+    return make_request(source, preset, residuals=residuals, seeds=seeds)
+
+
+def with_steps(preset: Preset, steps: int | None) -> Preset:
+    """The preset with this many optimiser steps; None: as it is."""
+    if steps is None:
+        return preset
+    horizon_tokens = steps * preset.train.tokens_per_step
+    return preset.replace({"train.horizon_tokens": horizon_tokens}, said_by=f"--steps {steps}")
 
 
 def load_for_training(
@@ -124,10 +193,7 @@ def load_for_training(
     preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets, given=given)
     for note in preset.notes:
         typer.echo(f"note: {note}", err=True)
-    if steps is not None:
-        horizon_tokens = steps * preset.train.tokens_per_step
-        preset = preset.replace({"train.horizon_tokens": horizon_tokens}, said_by=f"--steps {steps}")
-    return preset
+    return with_steps(preset, steps)
 
 
 def train_preset(preset: Preset, runs_dir: Path, *, name: str | None = None) -> TrainResult:

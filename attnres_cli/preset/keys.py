@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attnres_cli import discovery
 
@@ -63,6 +64,35 @@ def _keys_of(module: str, class_name: str) -> Iterator[tuple[str, list[str]]]:
             annotation = ast.unparse(node.annotation)
             if not annotation.startswith("ClassVar"):
                 yield node.target.id, [] if _is_list(annotation) else list(_choices(node.annotation, module))
+
+
+def scheme_defaults(scheme: str) -> dict[str, Any]:
+    """The keys that this scheme adds to [residual], each with its default, where that is a plain value; empty for a
+    scheme that is not here."""
+    package = _EXTENDED["residual"]
+    if scheme not in discovery.names(package):
+        return {}
+    return dict(_defaults_of(f"attnres_cli.{package}.{scheme.replace('-', '_')}", "Config"))
+
+
+def _defaults_of(module: str, class_name: str) -> Iterator[tuple[str, Any]]:
+    """(key, default) of a section's class, those of its bases first, so that what a class says itself holds."""
+    found = next(
+        (node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == class_name), None
+    )
+    if found is None:
+        home = _home(module, class_name)
+        if home is not None:
+            yield from _defaults_of(home, class_name)
+        return
+    for base in found.bases:
+        if isinstance(base, ast.Name):
+            yield from _defaults_of(module, base.id)
+    for node in found.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call):
+            arguments = node.value.args
+            if ast.unparse(node.value.func) == "Field" and arguments and isinstance(arguments[0], ast.Constant):
+                yield node.target.id, arguments[0].value
 
 
 def _home(module: str, name: str) -> str | None:

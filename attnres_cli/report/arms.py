@@ -1,186 +1,91 @@
-"""A run as a comparison sees it: everything read once, under one letter, with what could not be read said in
-sentences."""
+"""One arm of a comparison: one residual configuration with all its runs, or a single run under its letter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from attnres_cli.errors import UserError
+from attnres_cli.report.compared_run import ComparedRun, Points
 from attnres_cli.report.table import Cell
-from attnres_cli.runs import metrics
-from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.runs.fairness import Facts, facts_from
-from attnres_cli.runs.files import Row, read_rows
-from attnres_cli.runs.metrics import number
-from attnres_cli.runs.state import STALE, UNREADABLE
-
-BROKEN_STATUSES = ("diverged", "failed", UNREADABLE)
+from attnres_cli.runs.fairness import Facts
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One run of a comparison.
-
-    label: its letter. observations: the latest row of each observer. problems: what is missing or broken, one
-    sentence each.
-    """
+    """label: what sentences and conditions call it: a letter for a single run, else the scheme's name. title: what
+    tables call it. runs: at least one; in a group one per seed, equal in everything but the seed."""
 
     label: str
-    name: str
-    path: Path
-    manifest: Mapping[str, Any]
-    resolved: Mapping[str, Any]
-    facts: Facts
-    state: Mapping[str, Any]
-    evaluations: Sequence[Row]
-    train_rows: Sequence[Row]
-    observations: Mapping[str, Row]
-    problems: tuple[str, ...] = field(default=())
+    title: str
+    runs: tuple[ComparedRun, ...]
+
+    @classmethod
+    def of_run(cls, run: ComparedRun) -> Arm:
+        return cls(run.label, run.title, (run,))
+
+    @cached_property
+    def counted(self) -> tuple[ComparedRun, ...]:
+        """The runs whose figures an arm's means are taken over: those that finished, or all where none did."""
+        return tuple(run for run in self.runs if run.end_loss is not None) or self.runs
+
+    @property
+    def lead(self) -> ComparedRun:
+        """The run that stands for what all of them share."""
+        return self.counted[0]
+
+    @property
+    def facts(self) -> Facts:
+        return self.lead.facts
 
     @property
     def scheme(self) -> str | None:
-        scheme = self.facts["residual.scheme"] or self.manifest.get("scheme")
-        return scheme if isinstance(scheme, str) else None
-
-    @property
-    def title(self) -> str:
-        """How tables call the run: its letter and its residual scheme."""
-        return f"{self.label} {self.scheme or '(unknown scheme)'}"
-
-    @property
-    def status(self) -> str:
-        return str(self.state["status"])
-
-    @property
-    def is_finished(self) -> bool:
-        return self.status == "finished"
+        return self.lead.scheme
 
     @property
     def is_broken(self) -> bool:
-        """Whether what is absent is absent because something went wrong."""
-        return self.status in BROKEN_STATUSES or not self.manifest or not self.resolved
-
-    @property
-    def step(self) -> int | None:
-        """Finished optimiser steps, by the state or by the last row that was logged, whichever is later."""
-        steps = [row["step"] for row in (*self.evaluations[-1:], *self.train_rows[-1:])]
-        if isinstance(self.state.get("step"), int):
-            steps.append(self.state["step"])
-        return max(steps, default=None)
-
-    @property
-    def steps(self) -> int | None:
-        """Optimiser steps of the whole run."""
-        steps = self.manifest.get("steps", self.state.get("steps"))
-        return steps if isinstance(steps, int) else None
-
-    @property
-    def horizon_tokens(self) -> int | None:
-        """Training tokens of the whole run: all its steps."""
-        tokens = self.manifest.get("tokens")
-        return tokens if isinstance(tokens, int) else None
-
-    @property
-    def last_evaluation(self) -> Row | None:
-        """The latest evaluation whose loss is a finite number."""
-        return next((row for row in reversed(self.evaluations) if number(row, "loss") is not None), None)
-
-    def observation(self, observer: str, *keys: str) -> dict[str, list[float | None]]:
-        """Lists of numbers from the summary of an observer's latest row; a list that is not there is empty."""
-        summary = self.observations.get(observer, {}).get("summary")
-        summary = summary if isinstance(summary, Mapping) else {}
-        return {key: _numbers(summary.get(key)) for key in keys}
+        return all(run.is_broken for run in self.runs)
 
     def cell(self, value: float | int | str | None, note: str | None = None) -> Cell:
-        """A cell of this run: what is absent is marked as failed when the run is broken."""
+        """A cell of this arm: what is absent is marked as failed when all its runs are broken."""
         return Cell(value, note=note, failed=value is None and self.is_broken)
 
-    def where_it_stands(self) -> str:
-        """The status in words: "finished", "interrupted at step 40 of 100"."""
-        if self.status == UNREADABLE:
-            return "its state cannot be read"
-        words = "stale (its process is gone or silent)" if self.status == STALE else self.status
-        if self.is_finished or self.step is None:
-            return words
-        return f"{words} at step {self.step}" + (f" of {self.steps}" if self.steps is not None else "")
+    def mean(self, figure: Callable[[ComparedRun], float | None]) -> float | None:
+        """The mean of a figure over the counted runs; None when one of them lacks it: a mean over the rest would hide
+        the hole."""
+        return mean_or_none([figure(run) for run in self.counted])
+
+    def observing(self, observer: str) -> list[ComparedRun]:
+        """The counted runs that recorded this observer."""
+        return [run for run in self.counted if observer in run.observations]
+
+    def observation(self, observer: str, *keys: str) -> dict[str, list[float | None]]:
+        """Lists of numbers from an observer's latest rows, each element the mean over the runs that recorded it."""
+        each = [run.observation(observer, *keys) for run in self.observing(observer)]
+        return {key: _means([found[key] for found in each if found[key]]) for key in keys}
+
+    def curve(self, kind: str) -> Points:
+        """The mean "validation" or "training" loss of the counted runs, wherever all of them have one."""
+        curves = [dict(points) for run in self.counted if (points := run.points(kind))]
+        if not curves:
+            return ()
+        common = [tokens for tokens in curves[0] if all(tokens in curve for curve in curves[1:])]
+        return tuple((tokens, sum(curve[tokens] for curve in curves) / len(curves)) for tokens in common)
+
+    def missing_remark(self, *observers: str) -> str | None:
+        """Over how many runs a mean is taken, where it is not over all of them."""
+        count = max(len(self.observing(observer)) for observer in observers)
+        if count in (0, len(self.runs)):
+            return None
+        return f"{self.label}: mean over {count} of {len(self.runs)} runs"
 
 
-def read_arms(runs: Sequence[RunDirectory]) -> list[Arm]:
-    """The runs under the letters A, B, C … in this order. Never raises for a broken run."""
-    return [read_arm(run, letter(index)) for index, run in enumerate(runs)]
+def mean_or_none(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def read_arm(run: RunDirectory, label: str) -> Arm:
-    problems: list[str] = []
-    manifest = _read(run.manifest, problems)
-    resolved = _read(run.resolved, problems)
-    state = run.read_state()
-    if state["status"] == UNREADABLE:
-        problems.append("state.json is missing or broken")
-    if isinstance(state.get("error"), str):
-        problems.append(state["error"])
-    found = _rows(run.metrics_path, problems)
-    observed = _rows(run.observations_path, problems)
-    evaluations = metrics.rows_of_kind(found, "eval")
-    if not any(number(row, "loss") is not None for row in evaluations):
-        problems.append("no evaluation was recorded")
-    return Arm(
-        label=label,
-        name=run.name,
-        path=run.path,
-        manifest=manifest,
-        resolved=resolved,
-        facts=facts_from(manifest, resolved),
-        state=state,
-        evaluations=evaluations,
-        train_rows=metrics.rows_of_kind(found, "train"),
-        observations=_latest(observed),
-        problems=tuple(problems),
-    )
-
-
-def letter(index: int) -> str:
-    """A, B, … Z, AA, AB, …"""
-    text = ""
-    while True:
-        index, rest = divmod(index, 26)
-        text = chr(ord("A") + rest) + text
-        if index == 0:
-            return text
-        index -= 1
-
-
-def _read(read: Any, problems: list[str]) -> Mapping[str, Any]:
-    try:
-        value: Mapping[str, Any] = read()
-        return value
-    except UserError as error:
-        problems.append(str(error))
-        return {}
-
-
-def _rows(path: Path, problems: list[str]) -> list[Row]:
-    try:
-        found = read_rows(path)
-    except OSError as error:
-        problems.append(f"{path.name} cannot be read: {error.strerror or error}")
-        return []
-    if found.torn:
-        problems.append(f"{path.name}: {found.torn} torn line{'s' if found.torn > 1 else ''} left out")
-    return found.rows
-
-
-def _latest(rows: Sequence[Row]) -> dict[str, Row]:
-    latest: dict[str, Row] = {}
-    for row in rows:
-        observer, step = row.get("observer"), row.get("step")
-        if isinstance(observer, str) and isinstance(step, int) and step >= latest.get(observer, row)["step"]:
-            latest[observer] = row
-    return latest
-
-
-def _numbers(values: object) -> list[float | None]:
-    return [number({"value": value}, "value") for value in values] if isinstance(values, list) else []
+def _means(lists: Sequence[Sequence[float | None]]) -> list[float | None]:
+    """Element by element; None where a list is shorter or has a hole."""
+    longest = max(map(len, lists), default=0)
+    return [mean_or_none([each[index] if index < len(each) else None for each in lists]) for index in range(longest)]

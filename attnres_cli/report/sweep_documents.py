@@ -1,53 +1,68 @@
-"""What `attnres sweep` prints: a sweep's result, and its plan before anything runs."""
+"""What `attnres sweep` prints: a sweep's result, its plan before anything runs, and where it stands."""
 
 from __future__ import annotations
 
 import shlex
+from typing import Any
 
+from attnres_cli.discovery import load
 from attnres_cli.report.document import Block, Document, Notice
-from attnres_cli.report.sweep import Grid, SweepDocument, lowest_facts, lowest_sentences
+from attnres_cli.report.sweep_price import price
+from attnres_cli.report.sweep_results import SweepDocument
 from attnres_cli.report.table import Table
-from attnres_cli.report.tables.sweep_cells import cells_table, impossible_table, unfinished_table
-from attnres_cli.report.tables.sweep_grid import difference_grids, loss_grids
+from attnres_cli.report.tables.sweep_runs import impossible_table, status_table, unfinished_table
 
 
 def sweep_document(document: SweepDocument, width_columns: int | None = None) -> Document:
-    """What `attnres sweep show` prints: the grids, the sentence about the lowest cells, and every cell's numbers.
+    """What `attnres sweep show` prints: results as the sweep's report shows them, then every run without one.
 
-    A grid without a single result is left out. width_columns: of the terminal, None where nothing is folded.
+    width_columns: of the terminal, None where nothing is folded.
     """
-    grid = Grid.of(document)
-    grids = [table for table in (*loss_grids(grid), *difference_grids(grid)) if _says_something(table)]
-    blocks: list[Block] = [Notice(_headline(document), ()), *grids]
-    if any(run["status"] == "finished" for run in document["runs"]):
-        blocks.append(Notice("Lowest cell", tuple(lowest_sentences(grid)), "result" if grid.compared() else "warning"))
-    else:
+    shown = _report(document)
+    blocks: list[Block] = [Notice(_headline(document), ())]
+    if not any(run["status"] == "finished" for run in document["runs"]):
         blocks.append(Notice("No run has finished", (f"Go on with: {_resume_command(document)}",), "warning"))
     blocks += [
-        cells_table(grid, width_columns),
-        *_present(unfinished_table(grid)),
-        *_present(impossible_table(document)),
+        *shown.blocks(document, width_columns),
+        *_present(unfinished_table(document)),
+        *([] if shown.SHOWS_IMPOSSIBLE else _present(impossible_table(document))),
     ]
-    payload = {**{key: value for key, value in document.items() if key != "schema"}, "lowest": lowest_facts(grid)}
-    return Document("sweep", tuple(blocks), payload)
+    return Document("sweep", tuple(blocks), {**document, "price": price(document), **shown.payload(document)})
 
 
 def plan_document(document: SweepDocument, width_columns: int | None = None) -> Document:
-    """What `--dry-run` prints: every cell with its real numbers, every impossible cell with its reason."""
-    grid = Grid.of(document)
-    blocks: list[Block] = [cells_table(grid, width_columns), *_present(impossible_table(document))]
-    return Document("sweep-plan", tuple(blocks), {key: value for key, value in document.items() if key != "schema"})
+    """What `--dry-run` prints: what would be trained and what it costs, and everything impossible with its reason."""
+    blocks: list[Block] = [
+        *_report(document).plan_blocks(document, width_columns),
+        *_present(impossible_table(document)),
+    ]
+    payload = {key: value for key, value in document.items() if key != "schema"}
+    return Document("sweep-plan", tuple(blocks), {**payload, "price": price(document)})
+
+
+def status_document(document: SweepDocument) -> Document:
+    """What `attnres sweep status` prints: a line, and every run that has not finished."""
+    counted: dict[str, int] = {}
+    for run in document["runs"]:
+        counted[run["status"]] = counted.get(run["status"], 0) + 1
+    lines = [", ".join(f"{number} {status}" for status, number in counted.items())]
+    if document["status"] in ("interrupted", "stale") or counted.get("failed"):
+        lines.append(f"Go on with: {_resume_command(document)}")
+    blocks: list[Block] = [Notice(_headline(document), tuple(lines)), *_present(status_table(document))]
+    return Document("sweep-status", tuple(blocks), {**_summary(document), "counted": counted})
+
+
+def _summary(document: SweepDocument) -> dict[str, Any]:
+    return {key: document[key] for key in ("name", "kind", "status", "created", "runs")}
+
+
+def _report(document: SweepDocument) -> Any:
+    return load("report.sweeps", document["report"], what="report of a sweep")
 
 
 def _headline(document: SweepDocument) -> str:
     finished = sum(run["status"] == "finished" for run in document["runs"])
     return f"{document['name']}: {document['status']}, {finished} of {len(document['runs'])} runs finished"
-
-
-def _says_something(grid: Table) -> bool:
-    """Whether some cell of the grid has a result, if only that its run failed."""
-    cells = [grid.cell(row, column) for row in grid.rows for column in grid.columns[1:]]
-    return any(cell.failed or cell.value is not None for cell in cells)
 
 
 def _resume_command(document: SweepDocument) -> str:

@@ -1,4 +1,4 @@
-"""May a sentence be said about two runs, and which one: the only place where a comparison concludes anything.
+"""May a sentence be said about two single runs, and which one. Arms of several runs: paired_verdicts.py.
 
 A verdict needs two finished runs, a fair pair, and an evaluation of both at the end of the schedule. With one run of
 each it says so: one seed shows no spread, so no interval, no significance and no percentage. Everything else is a
@@ -7,16 +7,18 @@ refusal with its reasons; the tables are printed either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from attnres_cli.report.arms import Arm
+from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
-from attnres_cli.report.values import spelt_out
-from attnres_cli.runs.fairness import Difference, Rule, allowed_differences, unfair_differences
-from attnres_cli.runs.files import Row
-from attnres_cli.runs.metrics import at_tokens, number
+from attnres_cli.report.paired_verdicts import TRIALS
+from attnres_cli.report.pairing import why_not_ended, why_unfair
+from attnres_cli.report.phrases import nats, times
+from attnres_cli.report.rates import tuning_caveat
+from attnres_cli.runs.fairness import unfair_differences
+from attnres_cli.runs.metrics import number
 
 Outcome = Literal["lower", "higher", "equal", "refused"]
 Budget = Literal["FLOPs", "seconds"]
@@ -29,7 +31,8 @@ class Verdict:
 
     delta_nats: validation loss of the run minus the baseline's at `tokens`, the end of the schedule; None when refused.
     reasons: why it was refused. holds_at_equal: per budget, whether the sign was still seen when the dearer run had
-    to stop at the budget of the cheaper one; None where that is not known.
+    to stop at the budget of the cheaper one; None where that is not known. exploratory: why it is exploratory: runs that
+    a study did not plan.
     """
 
     label: str
@@ -40,137 +43,124 @@ class Verdict:
     tokens: int | None = None
     reasons: tuple[str, ...] = ()
     holds_at_equal: Mapping[Budget, bool | None] | None = None
+    exploratory: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        because = {"exploratory": bool(self.exploratory), "exploratory_because": self.exploratory}
+        return {**asdict(self), **because}
 
 
 def verdicts(comparison: Comparison) -> list[Verdict]:
     """One verdict for every run but the baseline."""
-    return [verdict(comparison, arm) for arm in comparison.others]
+    return [_verdict(_Two(comparison, index)) for index in range(len(comparison.others))]
 
 
-def verdict(comparison: Comparison, arm: Arm) -> Verdict:
-    baseline = comparison.baseline
-    reasons = _reasons_to_refuse(baseline, arm)
+@dataclass(frozen=True)
+class _Two:
+    """Two runs: one of the others, by its place among them, and the baseline."""
+
+    comparison: Comparison
+    index: int
+
+    @property
+    def run(self) -> ComparedRun:
+        return self.comparison.others[self.index].lead
+
+    @property
+    def baseline(self) -> ComparedRun:
+        return self.comparison.baseline.lead
+
+    def by_loss(self, delta: float) -> tuple[ComparedRun, ComparedRun]:
+        """(the run with the lower loss, the other one)"""
+        return (self.run, self.baseline) if delta < 0 else (self.baseline, self.run)
+
+    def cost_of_better(self, delta: float, budget: Budget) -> tuple[float, float] | None:
+        """(low, high) of what the better run costs per token, over the other one's cost."""
+        arm = self.comparison.others[self.index]
+        ratio = self.comparison.flops_ratio(arm) if budget == "FLOPs" else self.comparison.seconds_ratio(arm)
+        if ratio is None or delta < 0:
+            return ratio
+        return 1 / ratio[1], 1 / ratio[0]
+
+
+def _verdict(two: _Two) -> Verdict:
+    run, baseline = two.run, two.baseline
+    origins = two.comparison.origins
+    reasons = [TRIALS] if origins.are_trials((baseline, run)) else _reasons_to_refuse(baseline, run)
     if reasons:
-        sentence = f"No verdict on {arm.title} against {baseline.title}: {'; '.join(reasons)}."
-        return Verdict(arm.label, baseline.label, "refused", sentence, reasons=tuple(reasons))
-    tokens = arm.horizon_tokens
-    ours, theirs = (_loss_at(each, tokens) for each in (arm, baseline))
+        sentence = f"No verdict on {run.title} against {baseline.title}: {'; '.join(reasons)}."
+        return Verdict(run.label, baseline.label, "refused", sentence, reasons=tuple(reasons))
+    tokens, ours, theirs = run.horizon_tokens, run.end_loss, baseline.end_loss
     assert tokens is not None, "refused above"
     assert ours is not None, "refused above"
     assert theirs is not None, "refused above"
     delta = ours - theirs
-    holds = {budget: _holds(comparison, arm, delta, budget) for budget in BUDGETS}
+    holds = {budget: _holds(two, delta, budget) for budget in BUDGETS}
     outcome: Outcome = "equal" if delta == 0 else "lower" if delta < 0 else "higher"
-    sentences = [_finding(arm, baseline, delta, tokens)]
+    sentences = [_finding(run, baseline, delta, tokens)]
     if delta:
-        sentences.append(_budgets(comparison, arm, delta, holds))
-    tuned = [
-        difference for difference in allowed_differences(baseline.facts, arm.facts) if difference.rule is Rule.TUNED
-    ]
-    if tuned:
-        sentences.append(f"Fair only if each run has its own best value of {_named(tuned)}.")
-    return Verdict(arm.label, baseline.label, outcome, " ".join(sentences), delta, tokens, holds_at_equal=holds)
+        sentences.append(_budgets(two, delta, holds))
+    exploratory = origins.beyond_plan([baseline, run])
+    if exploratory:
+        sentences.append(f"Exploratory: {'; '.join(exploratory)}.")
+    tuned = tuning_caveat(two.comparison, two.comparison.others[two.index])
+    sentences += [] if tuned is None else [tuned]
+    return Verdict(
+        run.label, baseline.label, outcome, " ".join(sentences), delta, tokens, (), holds, exploratory
+    )  # fmt: skip
 
 
-def _reasons_to_refuse(baseline: Arm, arm: Arm) -> list[str]:
-    broken = [f"run {each.label} cannot be read" for each in (baseline, arm) if not each.manifest or not each.resolved]
+def _reasons_to_refuse(baseline: ComparedRun, run: ComparedRun) -> list[str]:
+    broken = [f"run {each.label} cannot be read" for each in (baseline, run) if not each.is_readable]
     if broken:
         return broken
-    reasons = [
-        f"run {each.label} is not finished ({each.where_it_stands()})"
-        for each in (baseline, arm)
-        if not each.is_finished
-    ]
-    unfair = unfair_differences(baseline.facts, arm.facts)
-    shapes = [difference for difference in unfair if difference.rule is Rule.SHAPE]
-    others = [difference for difference in unfair if difference.rule is Rule.EQUAL]
-    if shapes:
-        reasons.append(f"the models differ in shape, not only in how they connect layers ({_named(shapes)})")
-    if others:
-        reasons.append(f"the pair is unfair, it differs in {_named(others)}")
+    both = (baseline, run)
+    reasons = [f"run {each.label} {why_not_ended(each)}" for each in both if not each.is_finished]
+    reasons += why_unfair(unfair_differences(baseline.facts, run.facts))
     if not reasons:
-        reasons += [
-            f"run {each.label} was not evaluated at the end of its schedule"
-            for each in (baseline, arm)
-            if _loss_at(each, each.horizon_tokens) is None
-        ]
+        reasons += [f"run {each.label} {why}" for each in both if (why := why_not_ended(each))]
     return reasons
 
 
-def _finding(arm: Arm, baseline: Arm, delta: float, tokens: int) -> str:
-    end = f"at {tokens:,} tokens ({arm.steps:,} steps), the end of the schedule"
+def _finding(run: ComparedRun, baseline: ComparedRun, delta: float, tokens: int) -> str:
+    end = f"at {tokens:,} tokens ({run.steps:,} steps), the end of the schedule"
     if delta == 0:
-        return f"{arm.title} and {baseline.title} have the same validation loss {end}, in one run of each."
+        return f"{run.title} and {baseline.title} have the same validation loss {end}, in one run of each."
     direction = "lower" if delta < 0 else "higher"
     return (
-        f"The validation loss of {arm.title} is {direction} by {_nats(abs(delta))} nats than that of {baseline.title} "
+        f"The validation loss of {run.title} is {direction} by {nats(abs(delta))} nats than that of {baseline.title} "
         f"{end}, in one run of each; one seed shows no spread."
     )
 
 
-def _nats(size: float) -> str:
-    """Four decimals as in the tables; a difference that they would hide is written out."""
-    return f"{size:.4f}" if size >= 0.00005 else f"{size:.1e}"
-
-
-def _holds(comparison: Comparison, arm: Arm, delta: float, budget: Budget) -> bool | None:
+def _holds(two: _Two, delta: float, budget: Budget) -> bool | None:
     """Whether the better run is still ahead when it may spend no more than the other one spent; None when unknown.
 
     A better run that costs more (at the upper end of what its cost may be) is read at its last evaluation within the
-    budget. Its learning rate had not decayed there, so this can hide an advantage but not invent one.
+    budget; without one that is not known. Its learning rate had not decayed there, so this can hide an advantage but
+    not invent one.
     """
     if delta == 0:
         return None
-    better, worse = _by_loss(comparison, arm, delta)
-    ratio = _cost_of_better(comparison, arm, delta, budget)
+    better, worse = two.by_loss(delta)
+    ratio = two.cost_of_better(delta, budget)
     if ratio is None or better.horizon_tokens is None:
         return None
     if ratio[1] <= 1:
         return True
-    allowed_tokens = better.horizon_tokens / ratio[1]
-    within = [row for row in better.evaluations if (number(row, "tokens") or 0.0) <= allowed_tokens]
-    reached = number(within[-1], "loss") if within else None
-    worse_loss = _loss_at(worse, worse.horizon_tokens)
-    return reached is not None and worse_loss is not None and reached < worse_loss
+    reached = number(better.evaluation_within(better.horizon_tokens / ratio[1]), "loss")
+    return None if reached is None or worse.end_loss is None else reached < worse.end_loss
 
 
-def _by_loss(comparison: Comparison, arm: Arm, delta: float) -> tuple[Arm, Arm]:
-    """(the run with the lower loss, the other one)"""
-    return (arm, comparison.baseline) if delta < 0 else (comparison.baseline, arm)
-
-
-def _cost_of_better(comparison: Comparison, arm: Arm, delta: float, budget: Budget) -> tuple[float, float] | None:
-    """(low, high) of what the better run costs per token, over the other one's cost."""
-    ratio = comparison.flops_ratio(arm) if budget == "FLOPs" else comparison.seconds_ratio(arm)
-    if ratio is None or delta < 0:
-        return ratio
-    return 1 / ratio[1], 1 / ratio[0]
-
-
-def _budgets(comparison: Comparison, arm: Arm, delta: float, holds: Mapping[Budget, bool | None]) -> str:
+def _budgets(two: _Two, delta: float, holds: Mapping[Budget, bool | None]) -> str:
     """What becomes of the sign at equal FLOPs and at equal seconds."""
-    better, _ = _by_loss(comparison, arm, delta)
+    better, _ = two.by_loss(delta)
     parts = []
     for budget, held in holds.items():
-        ratio = _cost_of_better(comparison, arm, delta, budget)
+        ratio = two.cost_of_better(delta, budget)
         if held is None or ratio is None:
             parts.append(f"At equal {budget}: unknown.")
         else:
-            low, high = (f"{limit:.3g}" for limit in ratio)
-            cost = f"{low}×" if low == high else f"{low} to {high}×"
             ahead = f"{better.label} still ahead" if held else f"{better.label} no longer ahead"
-            parts.append(f"At equal {budget} ({better.label} takes {cost} per token): {ahead}.")
+            parts.append(f"At equal {budget} ({better.label} takes {times(ratio)} per token): {ahead}.")
     return " ".join(parts)
-
-
-def _loss_at(arm: Arm, tokens: int | None) -> float | None:
-    row: Row | None = at_tokens(arm.evaluations, tokens) if tokens is not None else None
-    return number(row, "loss")
-
-
-def _named(found: Sequence[Difference]) -> str:
-    """ "train.seed (0 / 1), train.schedule (cosine / wsd)"."""
-    return ", ".join(f"{difference.label} ({' / '.join(map(spelt_out, difference.values))})" for difference in found)

@@ -15,5 +15,5 @@ def visible(text: object) -> str:
 
 
 def _encodable(text: str) -> str:
-    """File names may hold bytes that are no UTF-8; Python keeps them as lone surrogates, which cannot be written."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Lone surrogates cannot be written: Python keeps bytes of a file name that are no UTF-8 so; JSON may hold any."""
+    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)

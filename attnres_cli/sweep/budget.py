@@ -1,7 +1,7 @@
 """How many tokens each run gets: the preset's own horizon, a number of FLOPs per run, or minutes for the whole sweep.
 
 Every run gets the same tokens, whatever its shape. Minutes are turned into tokens by timing a few training steps of the
-deepest, the widest and a middle cell with every scheme on this machine.
+largest, the smallest and a middle cell with every scheme on this machine.
 """
 
 from __future__ import annotations
@@ -81,37 +81,38 @@ def tokens_for_minutes(minutes: float, runs: Sequence[TimedRun], parallel_runs: 
             f"a run needs at least {FEWEST_STEPS}.",
             where="--budget-minutes",
             expected=f"at least {math.ceil(needed / 60)} minutes",
-            hint="fewer --ratios, or a smaller preset",
+            hint="fewer cells, schemes or seeds, or a smaller preset",
             exit_code=ExitCode.USAGE,
         )
     return steps * tokens_per_step
 
 
 def estimated_seconds(runs: Sequence[TimedRun], tokens: int, parallel_runs: int) -> float:
-    """Wall seconds of the whole sweep when `parallel_runs` train beside each other."""
-    return sum(run.seconds(tokens) for run in runs) / parallel_runs * _sharing(parallel_runs)
+    """Wall seconds of the whole sweep when `parallel_runs` train beside each other, all with the same tokens."""
+    return wall_seconds([run.seconds(tokens) for run in runs], parallel_runs)
 
 
-def _sharing(parallel_runs: int) -> float:
-    return SHARING_MARGIN if parallel_runs > 1 else 1.0
+def wall_seconds(seconds: Sequence[float], parallel_runs: int) -> float:
+    """Wall seconds of runs that take so many each when `parallel_runs` train beside each other."""
+    return sum(seconds) / parallel_runs * (SHARING_MARGIN if parallel_runs > 1 else 1.0)
 
 
-def sample_positions(depths: Sequence[int]) -> list[int]:
-    """Which cells to time: the shallowest, the one of middle depth, and the deepest (positions in `depths`)."""
-    order = sorted(range(len(depths)), key=lambda position: depths[position])
+def sample_positions(sizes: Sequence[float]) -> list[int]:
+    """Which cells to time: the smallest, the middle one, and the largest (positions in `sizes`)."""
+    order = sorted(range(len(sizes)), key=lambda position: sizes[position])
     return sorted({order[0], order[len(order) // 2], order[-1]})
 
 
-def interpolated(timed: Mapping[int, float], depth: int) -> float:
-    """Seconds per token at `depth` from those at timed depths, on straight lines between neighbours."""
-    depths = sorted(timed)
-    if depth <= depths[0] or len(depths) == 1:
-        return timed[depths[0]]
-    for low, high in zip(depths, depths[1:], strict=False):
-        if depth <= high:
-            share = (depth - low) / (high - low)
+def interpolated(timed: Mapping[float, float], size: float) -> float:
+    """Seconds per step at `size` from those at timed sizes, on straight lines between neighbours."""
+    sizes = sorted(timed)
+    if size <= sizes[0] or len(sizes) == 1:
+        return timed[sizes[0]]
+    for low, high in zip(sizes, sizes[1:], strict=False):
+        if size <= high:
+            share = (size - low) / (high - low)
             return timed[low] + share * (timed[high] - timed[low])
-    return timed[depths[-1]]
+    return timed[sizes[-1]]
 
 
 Calibrate = Callable[[Mapping[str, Any]], Mapping[str, float]]

@@ -15,9 +15,9 @@ from attnres_cli import discovery
 from attnres_cli.errors import UserError
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.state import beating
-from attnres_cli.sweep.depth_width import run_preset
 from attnres_cli.sweep.execution import Execute, Job, JobResult, RunJob, Slot, Stop, stopping_on_signals
 from attnres_cli.sweep.job import train_job
+from attnres_cli.sweep.resolve import run_preset
 from attnres_cli.sweep.results import SETTLED, Run, RunStatus, Sweep, SweepDirectory
 
 
@@ -60,7 +60,8 @@ def run_sweep(
     with beating(lambda: directory.write(sweep)), stopping_on_signals(stop):
         execute = _executor("serial" if len(slots) == 1 else "pool")
         try:
-            execute(engine.jobs(parallel=len(slots) > 1), run_job, slots=slots, watch=engine, stop=stop)
+            while (wave := engine.next_wave(longest_first=len(slots) > 1)) and not stop.requested:
+                execute(wave, run_job, slots=slots, watch=engine, stop=stop)
         except BaseException:
             sweep.status = "interrupted"
             directory.write(sweep)
@@ -130,13 +131,31 @@ class _Engine:
     def __init__(self, directory: SweepDirectory, sweep: Sweep, listener: Listener, todo: Sequence[Todo]) -> None:
         self.directory, self.sweep, self.listener = directory, sweep, listener
         self.todo: Mapping[str, Todo] = {each.run.digest: each for each in todo}
+        self.given: set[str] = set()
 
-    def jobs(self, *, parallel: bool) -> list[Job]:
-        """One job per outstanding run; side by side the longest go first, so that none is left over at the end."""
-        order = list(self.todo.values())
-        if parallel:
-            order.sort(key=lambda todo: self._depth(todo.run), reverse=True)
-        return [self._job(todo) for todo in order]
+    def next_wave(self, *, longest_first: bool) -> list[Job]:
+        """Jobs for every run that nothing keeps waiting and that was not handed out before; empty when there is none.
+
+        longest_first: side by side the dearest run goes first, so that none is left over at the end. A run whose
+        predecessor will not finish is settled here, as failed.
+        """
+        ready = [todo for todo in self.todo.values() if todo.run.digest not in self.given and self._may_start(todo.run)]
+        if longest_first:
+            ready.sort(key=lambda todo: todo.run.cost, reverse=True)
+        self.given |= {todo.run.digest for todo in ready}
+        return [self._job(todo) for todo in ready]
+
+    def _may_start(self, run: Run) -> bool:
+        """Whether the run that has to finish before this one has done so; where it never will, this one fails."""
+        if run.after is None:
+            return True
+        before = next(each for each in self.sweep.runs if each.digest == run.after)
+        if before.status in ("failed", "diverged"):
+            self.given.add(run.digest)
+            run.status, run.error = "failed", f"it starts from {before.name}, which {before.status}"
+            self.directory.write(self.sweep)
+            self.listener.ended(run)
+        return before.status == "finished"
 
     def started(self, job: Job) -> None:
         run = self.todo[job.key].run
@@ -158,10 +177,6 @@ class _Engine:
         self.directory.write(self.sweep)
         self.listener.ended(run)
 
-    def _depth(self, run: Run) -> int:
-        # Shapes of one size cost about the same arithmetic; what makes one slower is the number of its operations.
-        return self.sweep.cell(run.cell).shape.transformer_blocks
-
     def _job(self, todo: Todo) -> Job:
         preset = run_preset(self.sweep, todo.run)
         if preset.digest() != todo.run.digest:
@@ -178,7 +193,14 @@ class _Engine:
             source_text=preset.source_text,
             run_folder=str(self.directory.path / todo.run.folder),
             resume=todo.resume,
+            after_folder=self._folder_of(todo.run.after),
+            after_step=todo.run.after_step,
         )
+
+    def _folder_of(self, digest: str | None) -> str | None:
+        """The run directory of another run of the sweep."""
+        run = next((each for each in self.sweep.runs if each.digest == digest), None)
+        return None if run is None or run.folder is None else str(self.directory.path / run.folder)
 
 
 def _runs_by_digest(directory: SweepDirectory) -> dict[str, list[RunDirectory]]:
@@ -200,8 +222,7 @@ def _run_directories(directory: SweepDirectory) -> Iterator[RunDirectory]:
 
 
 def _reset(run: Run) -> None:
-    fresh = Run(run.cell, run.arm, run.digest)
-    run.__dict__.update(fresh.__dict__)
+    run.__dict__.update(run.planned_anew().__dict__)
 
 
 def _take_over(run: Run, directory: RunDirectory, status: str) -> None:

@@ -28,8 +28,9 @@ class Job:
     """One training. It crosses process boundaries, so it holds plain values only.
 
     key: digest of the resolved preset; preset: the preset as nested dictionaries; source_text: the preset's file as the
-    user wrote it; run_folder: where the run goes (made by the job, or there already when `resume`); threads: CPU
-    threads, 0 for as many as torch chooses.
+    user wrote it; run_folder: where the run goes (made by the job, or there already when `resume`); after_folder: the
+    run directory of the run that had to finish before this one, if there is one, and after_step: the step of it from
+    which this one goes on; threads: CPU threads, 0 for as many as torch chooses.
     """
 
     key: str
@@ -38,6 +39,8 @@ class Job:
     source_text: str
     run_folder: str
     resume: bool = False
+    after_folder: str | None = None
+    after_step: int | None = None
     threads: int = 0
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnres_cli.errors import ExitCode, UserError
 from attnres_cli.sweep.execution import Job, JobResult
+
+if TYPE_CHECKING:
+    from attnres_cli.train.branching import Branch
 
 
 def train_job(job: Job) -> JobResult:
@@ -24,12 +28,24 @@ def train_job(job: Job) -> JobResult:
     try:
         preset = replace(preset_from_dict(job.preset, job.preset_name), source_text=job.source_text)
         run = RunDirectory(folder) if job.resume else RunDirectory.create(folder.parent, "", folder.name)
-        result = train(preset, run, resume=job.resume)
+        result = train(preset, run, resume=job.resume, branch=None if job.resume else _branch(job))
     except UserError as error:
         return JobResult("diverged" if error.exit_code == ExitCode.DIVERGED else "failed", str(error))
     if result.status == "finished":
         return JobResult("finished")
     return JobResult("interrupted", f"stopped after step {result.step}; resuming goes on from there")
+
+
+def _branch(job: Job) -> Branch | None:
+    """Where the run leaves the one before it; None for a run that begins at step 0, which gives the same numbers: it is
+    nobody's branch, or the checkpoint is gone."""
+    from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.branching import Branch
+
+    if job.after_folder is None or job.after_step is None:
+        return None
+    branch = Branch(RunDirectory(job.after_folder), job.after_step)
+    return branch if branch.is_there else None
 
 
 def _limit_threads(threads: int) -> None:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from attnres_cli.sweep.axes import grid
+from typing import Any
+
+from attnres_cli import discovery
 from attnres_cli.sweep.calibration import step_seconds
-from attnres_cli.sweep.depth_width import plan
 from attnres_cli.sweep.execution import Slot
+from attnres_cli.sweep.layout import Context
 from attnres_cli.sweep.request import Continued, carried_over
-from attnres_cli.sweep.results import SETTLED, Sweep
+from attnres_cli.sweep.results import Sweep
 from attnres_cli.sweep.slots import choose_slots
 
 
+def kind_of(name: str) -> Any:
+    """The file of sweep/kinds/ of this name."""
+    return discovery.load("sweep.kinds", name, what="kind of sweep")
+
+
 def planned(found: Continued, jobs: int | None, *, command: str) -> tuple[Sweep, list[Slot]]:
-    """The sweep with all its cells and runs, and where they will train.
+    """The sweep with all its cells and runs, and where they will train. Training steps are timed here for its price.
 
     jobs: trainings side by side, None for a choice.
     """
     from attnres_cli.data.sources import vocabulary_size_of
 
     request, earlier = found.request, found.earlier
+    kind = kind_of(request.kind)
     train = request.preset.train
-    most_runs = len(grid(request.ratios, request.head_ratios)) * len(request.arms)
+    # At least as many as the sweep may have runs: how many cells it has is known only when it is planned.
+    most_runs = kind.most_cells(request) * len(request.arms) * request.seeds
     slots = choose_slots(train.device, train.threads, most_runs, jobs)
     vocab_size = vocabulary_size_of(request.preset.data, request.preset.source_folder)
-    sweep = plan(
-        request,
+    context = Context(
         name=found.directory.path.name,
         command=command,
         vocab_size=vocab_size,
@@ -32,11 +40,11 @@ def planned(found: Continued, jobs: int | None, *, command: str) -> tuple[Sweep,
         calibrate=lambda presets: step_seconds(presets, vocab_size, slots[0]),
         tokens=None if earlier is None else earlier.tokens,
     )
+    sweep: Sweep = kind.plan(request, context)
     return sweep if earlier is None else carried_over(sweep, earlier), slots
 
 
 def slots_for(sweep: Sweep, jobs: int | None) -> list[Slot]:
     """Where the runs that a sweep still has to do will train."""
     train = sweep.preset["values"]["train"]
-    left = sum(run.status not in SETTLED for run in sweep.runs)
-    return choose_slots(train.get("device", "auto"), train.get("threads", 0), left, jobs)
+    return choose_slots(train.get("device", "auto"), train.get("threads", 0), sweep.left, jobs)

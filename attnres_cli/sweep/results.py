@@ -1,8 +1,8 @@
 """The sweep file: what a sweep is to do, and how far each of its runs has come.
 
     <runs>/<sweep name>/
-        sweep.json          this file's subject: plan and status, always whole (docs/sweep.md is its contract)
-        r16-prenorm/        ordinary run directories, one per cell and arm
+        sweep.json              this file's subject: plan and status, always whole (docs/sweep.md is its contract)
+        r16-prenorm-s0/         ordinary run directories, one per cell, arm and seed
 
 The file is rewritten after every change; the numbers in it are copies from the run directories, which are the truth.
 """
@@ -14,16 +14,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.files import read_json, write_json
 from attnres_cli.runs.process import own_process
 from attnres_cli.runs.state import judged_status
-from attnres_cli.sweep.axes import Coordinates
-from attnres_cli.sweep.shapes import Counts, Shape
 
-SCHEMA = "attnres.sweep/1"
+SCHEMA = "attnres.sweep/2"
 FILE_NAME = "sweep.json"
 
 RunStatus = Literal["planned", "running", "finished", "interrupted", "diverged", "failed"]
@@ -33,67 +31,49 @@ SETTLED: tuple[RunStatus, ...] = ("finished", "diverged")
 
 @dataclass(frozen=True)
 class Arm:
-    """One residual scheme with its settings. label: unique in the sweep; residual: the whole [residual] section."""
+    """One thing that is compared: a residual configuration, or an overlay.
+
+    label: unique in the sweep. residual: the whole [residual] section. changes: keys of other sections that the arm
+    says, "section.key" → value (None: left out). facts: what tables may say of it, such as its rows of the paper.
+    """
 
     label: str
     residual: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One possible cell of the grid.
-
-    counts: by arm label. mismatch: by quantity ("non_embedding_parameters", "training_flops_per_token"), the first
-    arm's real count over that of the preset's own shape, minus one. learning_rate, muon_learning_rate: peaks at this
-    cell's width.
-    """
+    """One point of the grid. coordinates: where it stands, axis → value. facts: what its kind of sweep says of it."""
 
     key: str
-    coordinates: Coordinates
-    shape: Shape
-    learning_rate: float
-    muon_learning_rate: float | None
-    counts: Mapping[str, Counts]
-    mismatch: Mapping[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "key": self.key,
-            "ratio": self.coordinates.ratio,
-            "head_ratio": self.coordinates.head_ratio,
-            "realised_ratio": self.shape.ratio,
-            "realised_head_ratio": self.shape.head_ratio,
-            "shape": asdict(self.shape),
-            "learning_rate": self.learning_rate,
-            "muon_learning_rate": self.muon_learning_rate,
-            "counts": {label: asdict(counts) for label, counts in self.counts.items()},
-            "mismatch": dict(self.mismatch),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            key=values["key"],
-            coordinates=Coordinates(values["ratio"], values["head_ratio"]),
-            shape=Shape(**values["shape"]),
-            learning_rate=values["learning_rate"],
-            muon_learning_rate=values["muon_learning_rate"],
-            counts={label: Counts(**counts) for label, counts in values["counts"].items()},
-            mismatch=values["mismatch"],
-        )
+    coordinates: Mapping[str, Any]
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Run:
-    """One training of the sweep: a cell with an arm, and what is known of it.
+    """One training of the sweep: a cell with an arm and a seed, and what is known of it.
 
-    digest: of the resolved preset, which is what makes a finished run reusable. folder: name of its run directory
-    inside the sweep's, None before it starts. loss: nats per token on the fixed validation set after the last step.
+    Its preset is the sweep's, with the arm's residual section, with `changes` ("section.key" → value) and with
+    train.seed = `seed`. digest: of that preset, which is what makes a finished run reusable. cost: what it takes
+    compared with the other runs (seconds on this machine where they were timed, else FLOPs). flops and planned_tokens:
+    what it trains itself, without what it takes over from another run. after: digest of a run that has to finish first,
+    or None; after_step: this one starts where that one stood then. folder: name of its run directory inside the
+    sweep's, None before it starts. loss: nats per token on the fixed validation set after the last step.
     """
 
     cell: str
     arm: str
     digest: str
+    seed: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    cost: float = 1.0
+    flops: float = 0.0
+    planned_tokens: int = 0
+    after: str | None = None
+    after_step: int | None = None
     folder: str | None = None
     status: RunStatus = "planned"
     step: int = 0
@@ -105,35 +85,62 @@ class Run:
     train_seconds: float | None = None
     error: str | None = None
 
+    # What the plan says of a run; everything else is what became of it.
+    PLANNED: ClassVar = (
+        "cell",
+        "arm",
+        "digest",
+        "seed",
+        "changes",
+        "cost",
+        "flops",
+        "planned_tokens",
+        "after",
+        "after_step",
+    )
+
     @property
     def name(self) -> str:
-        """What its folder is called, unless that name is taken."""
-        return f"{self.cell}-{self.arm}"
+        """What its folder is called, unless that name is taken; a sweep of one cell leaves the cell out."""
+        return "-".join(part for part in (self.cell, self.arm, f"s{self.seed}") if part)
+
+    @property
+    def title(self) -> str:
+        """The same for people: "r16 prenorm seed 0"."""
+        return " ".join(part for part in (self.cell, self.arm, f"seed {self.seed}") if part)
+
+    def planned_anew(self) -> Run:
+        """The run as its plan has it, nothing trained."""
+        return Run(**{name: getattr(self, name) for name in self.PLANNED})
 
 
 @dataclass
 class Sweep:
     """Everything in sweep.json.
 
-    request: what was asked for, as plain values; a sweep of the same name continues only for the same request (see
-    `differing`). preset: {"name", "digest", "values", "source_folder"} of the preset it started from. reference: its
-    shape, its counts with the first arm, its learning rates. budget: where the tokens came from, with the calibration
-    if there was one. tokens: per run, the same for all.
+    kind: a file of sweep/kinds/. report: the file of report/sweeps/ that says how it is shown. request: what was asked
+    for, as plain values; a sweep of the same name continues only for the same request. preset: {"name", "digest",
+    "values", "source_text"} of the preset it started from. arms: the reference first. seeds: every seed, in the order
+    in which they were asked for; the first `planned_seeds` of them before anything had run. budget: where the tokens
+    came from, with the timing if there was one. tokens: per run, where the budget decides them. facts: the kind's own.
+    impossible: cells, or arms in a cell, that cannot be: {"key", "arm" (None: every arm), "coordinates", "reason"}.
     """
 
     name: str
     kind: str
+    report: str
     created: str
     command: str
     request: dict[str, Any]
     preset: dict[str, Any]
     arms: list[Arm]
+    seeds: list[int]
+    planned_seeds: int
     vocab_size: int
-    reference: dict[str, Any]
     budget: dict[str, Any]
     tokens: int
     tokens_per_step: int
-    learning_rate_rule: str
+    facts: dict[str, Any]
     cells: list[Cell]
     impossible: list[dict[str, Any]]
     runs: list[Run]
@@ -143,9 +150,8 @@ class Sweep:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in sweep.json."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["arms"] = [asdict(arm) for arm in self.arms]
-        values["cells"] = [cell.to_dict() for cell in self.cells]
-        values["runs"] = [asdict(run) for run in self.runs]
+        for name in ("arms", "cells", "runs"):
+            values[name] = [asdict(each) for each in values[name]]
         return {"schema": SCHEMA, **values}
 
     @classmethod
@@ -153,7 +159,7 @@ class Sweep:
         """The sweep that `to_dict` wrote. Raises KeyError or TypeError for anything else."""
         fields = {name: values[name] for name in cls.__dataclass_fields__}
         fields["arms"] = [Arm(**arm) for arm in fields["arms"]]
-        fields["cells"] = [Cell.from_dict(cell) for cell in fields["cells"]]
+        fields["cells"] = [Cell(**cell) for cell in fields["cells"]]
         fields["runs"] = [Run(**run) for run in fields["runs"]]
         return cls(**fields)
 
@@ -162,6 +168,11 @@ class Sweep:
 
     def arm(self, label: str) -> Arm:
         return next(arm for arm in self.arms if arm.label == label)
+
+    @property
+    def left(self) -> int:
+        """How many runs have no result yet that stays."""
+        return sum(run.status not in SETTLED for run in self.runs)
 
     @property
     def counted(self) -> dict[str, int]:
@@ -206,7 +217,8 @@ class SweepDirectory:
             raise UserError(
                 f"The file of sweep '{self.name}' has the schema {values.get('schema')!r}.",
                 where=str(self.file_path),
-                expected=SCHEMA,
+                expected=f"{SCHEMA}, which this version writes",
+                hint="its runs are whole (attnres runs ls); start a new sweep under another --name",
             )
         if values.get("status") == "running":
             values["status"] = judged_status({"status": "running", **values.get("process", {})})
@@ -240,6 +252,7 @@ class SweepDirectory:
             "status": status,
             "preset": sweep.preset["name"],
             "arms": [arm.label for arm in sweep.arms],
+            "seeds": len(sweep.seeds),
             "runs": len(sweep.runs),
             "counted": sweep.counted,
             "created": sweep.created,

@@ -104,6 +104,13 @@ class Family:
             d_ff=d_ff,
         )
 
+    def scaled(self, reference: Shape, transformer_blocks: int) -> Shape:
+        """The member with this depth and the reference's d_model / L_b, as near as whole heads allow."""
+        head_size = _nearest_even(self.d_model_per_head)
+        groups = max(1, round(reference.ratio * transformer_blocks / head_size / self.kv_group))
+        d_model = groups * self.kv_group * head_size
+        return self.shape(transformer_blocks, groups * self.kv_group, d_model, 4 * round(self.d_ff_ratio * d_model / 4))
+
 
 def _nearest_even(value: float) -> int:
     return max(2, 2 * round(value / 2))

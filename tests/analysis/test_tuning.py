@@ -20,7 +20,7 @@ def bowl(rate: float, decay: float = 0, query: float = 0) -> Curve:
 def searched(search: Search, curve: Curve, *, has_query: bool = True) -> tuple[Outcome, list[set[Trial]]]:
     """The outcome, and the new trials of every round, as a program would train them."""
     losses: dict[Trial, float] = {}
-    rounds = []
+    rounds: list[set[Trial]] = []
     while True:
         found = outcome(search, losses, has_query=has_query)
         new = set(found.trials) - losses.keys()

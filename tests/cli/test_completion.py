@@ -62,7 +62,7 @@ def project(tmp_path: Path) -> Path:
         ("attnres presets show mi", ["mine"]),
         ("attnres compare al", ["alpha-1", "alpha-2"]),
         ("attnres compare alpha-1 be", ["beta"]),
-        ("attnres compare gr", ["group/inner"]),
+        ("attnres compare gr", ["group", "group/inner"]),
         ("attnres compare --runs-dir elsewhere g", ["gamma"]),
         ("attnres runs show be", ["beta"]),
         ("attnres no-such-command x", []),

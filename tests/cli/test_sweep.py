@@ -92,7 +92,7 @@ def test_the_plan_as_json_has_real_counts(match: str, capsys: pytest.CaptureFixt
     plan = printed_json(capsys)
     assert plan["schema"] == "attnres.sweep-plan/1"
     pinned = {"parameters": "non_embedding_parameters", "flops": "training_flops_per_token"}[match]
-    assert [abs(cell["mismatch"][pinned]) <= 0.02 for cell in plan["cells"]] == [True, True]
+    assert [abs(cell["facts"]["mismatch"][pinned]) <= 0.02 for cell in plan["cells"]] == [True, True]
     assert len(plan["runs"]) == 4
 
 
@@ -103,7 +103,7 @@ def test_schemes_budgets_and_rules_reach_the_plan(capsys: pytest.CaptureFixture[
     plan = printed_json(capsys)
     assert [arm["label"] for arm in plan["arms"]] == ["attnres-full", "prenorm"]
     assert plan["preset"]["values"]["train"]["seed"] == 3
-    assert plan["cells"][0]["learning_rate"] == 0.01
+    assert plan["cells"][0]["facts"]["learning_rate"] == 0.01
     assert plan["tokens"] % 64 == 0
     assert plan["tokens"] > 20 * 64
 
@@ -126,6 +126,8 @@ def test_minutes_are_calibrated_on_this_machine(capsys: pytest.CaptureFixture[st
         (["--budget-minutes", "0"], 2, "--budget-minutes 0"),
         (["--budget-flops", "1e3"], 2, "a run needs at least 20"),
         (["--jobs", "0"], 2, "--jobs"),
+        (["--seeds", "0"], 2, "--seeds 0"),
+        (["--seeds", "many"], 2, "--seeds"),
         (["--match", "width"], 2, "--match"),
         (["--residual", "prenorm", "--residual", "prenorm"], 2, "given twice"),
         (["--residual", "prenom"], 3, "prenom"),
@@ -167,11 +169,11 @@ def test_a_sweep_runs_prints_reprints_and_grows(
     captured = capsys.readouterr()
     assert "Validation loss, prenorm" in captured.out
     assert "Δ loss, attnres-block − prenorm" in captured.out
-    assert "★" in captured.out
+    assert "↓" in captured.out
     assert "One seed and one learning rate per width" in captured.out
     assert "\x1b[" not in captured.out
-    assert "r6 prenorm: validation loss" in captured.err
-    manifest = RunDirectory(Path("runs/grid/r6-prenorm")).manifest()
+    assert "r6 prenorm seed 0: validation loss" in captured.err
+    manifest = RunDirectory(Path("runs/grid/r6-prenorm-s0")).manifest()
     assert manifest["preset_digest"] == json.loads(Path("runs/grid/sweep.json").read_text())["runs"][0]["digest"]
 
     assert run(["sweep", "show", "grid"]) == 0
@@ -220,7 +222,7 @@ def test_an_interrupted_sweep_goes_on_and_ends_where_it_would_have(
     whole = losses(printed_json(capsys))
 
     process = start(*words, "--name", "cut", "--jobs", jobs)
-    first = RunDirectory(Path("runs/cut/r16-prenorm"))
+    first = RunDirectory(Path("runs/cut/r16-prenorm-s0"))
     wait_until(lambda: int(first.read_state().get("step") or 0) >= 1, process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)

@@ -37,14 +37,16 @@ def train(shown: _Progress, sweep: Sweep, cell: str, step: int) -> None:
 def test_one_line_says_what_is_done_and_what_runs(tmp_path: Path) -> None:
     shown, sweep, _ = progress(tmp_path)
     train(shown, sweep, "r16", step=250)
-    # Weighted by depth: (8 + 8 + half of 4 + half of 4) of 28.
-    assert shown.line().startswith("1 of 6 runs finished, 71%, r16 plain step 250/500, r16 mixing step 250/500, ETA ")
+    # Weighted by cost: (1 + 1 + half of 1 + half of 1) of 6.
+    line = "1 of 6 runs finished, 50%, r16 plain seed 0 step 250/500, r16 mixing seed 0 step 250/500, ETA "
+    assert shown.line().startswith(line)
 
 
-def test_timed_steps_weigh_more_than_depth(tmp_path: Path) -> None:
+def test_runs_weigh_what_they_cost(tmp_path: Path) -> None:
     shown, sweep, _ = progress(tmp_path)
-    sweep.budget["step_seconds"] = {"plain": {"8": 3.0, "2": 1.0}, "mixing": {"8": 3.0, "2": 1.0}}
-    assert shown._share() == pytest.approx(6 / (6 + 2 * (1 + 2 / 3 * 1) + 2))
+    for run, cost in zip(sweep.runs, (3.0, 3.0, 2.0, 2.0, 1.0, 1.0), strict=True):
+        run.cost = cost
+    assert shown._share() == pytest.approx(6 / 12)
 
 
 def test_steps_before_an_interruption_are_done_but_not_gained(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_steps_before_an_interruption_are_done_but_not_gained(tmp_path: Path) ->
     for run in sweep.runs[2:4]:
         run.step, run.steps = 250, 500
     train(shown, sweep, "r16", step=250)
-    assert shown.share_at_start == shown._share() == pytest.approx(20 / 28)
+    assert shown.share_at_start == shown._share() == pytest.approx(3 / 6)
     assert shown.line().endswith("ETA –")
 
 
@@ -61,8 +63,8 @@ def test_every_ending_is_a_line(tmp_path: Path) -> None:
     for run in sweep.runs[:2]:
         shown.ended(run)
     assert lines == [
-        "r8 plain: validation loss 2.0000 after 1 min 0 s of training",
-        "r8 mixing: failed: its process was killed by SIGKILL",
+        "r8 plain seed 0: validation loss 2.0000 after 1 min 0 s of training",
+        "r8 mixing seed 0: failed: its process was killed by SIGKILL",
     ]
 
 
@@ -83,4 +85,4 @@ def test_off_a_terminal_there_are_lines_only(tmp_path: Path, capsys: pytest.Capt
         listener.ended(sweep.runs[0])
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == "r8 plain: validation loss 2.0000 after 1 min 0 s of training\n"
+    assert captured.err == "r8 plain seed 0: validation loss 2.0000 after 1 min 0 s of training\n"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from attnres_cli.report.arms import read_arms
 from attnres_cli.report.compare import compare_document, comparison_tables
+from attnres_cli.report.compared_run import read_runs
 from attnres_cli.report.comparison import Comparison, SideBySide
 from attnres_cli.report.document import Document, render
 from attnres_cli.runs.directory import RunDirectory
@@ -35,9 +35,8 @@ def runs(tmp_path: Path) -> list[RunDirectory]:
 
 
 def comparison(runs: list[RunDirectory], *, baseline: int = 0, bench: bool = True) -> Comparison:
-    arms = read_arms(runs)
     side_by_side = SideBySide(bench_result(["x", "y"]), BENCH_ARMS) if bench else None
-    return Comparison(arms, arms[baseline], side_by_side, None if bench else "--no-bench")
+    return Comparison.of_runs(read_runs(runs), baseline, side_by_side, None if bench else "--no-bench")
 
 
 def as_json(found: Comparison) -> dict[str, Any]:
@@ -172,10 +171,9 @@ def test_tables_about_what_nobody_recorded_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("baseline", [0, 1])
 def test_cost(runs: list[RunDirectory], baseline: int) -> None:
     # The bench's first arm is always the baseline of the comparison.
-    arms = read_arms(runs[:2])
     names = {"A": "x", "B": "y"} if baseline == 0 else {"A": "y", "B": "x"}
     result = bench_result(["x", "y"])
-    found = Comparison(arms, arms[baseline], SideBySide(result, names))
+    found = Comparison.of_runs(read_runs(runs[:2]), baseline, SideBySide(result, names))
     timed = {arm["name"]: arm for arm in result["arms"]}
     memory = {name: arm["resident_bytes"] + arm["step_peak_bytes"] for name, arm in timed.items()}
     for index, row in enumerate(rows(found, "cost")):
@@ -196,8 +194,8 @@ def test_cost(runs: list[RunDirectory], baseline: int) -> None:
 
 
 def test_a_time_difference_that_is_not_shown_is_a_tilde(runs: list[RunDirectory]) -> None:
-    arms = read_arms(runs[:2])
-    found = Comparison(arms, arms[0], SideBySide(bench_result(["x", "y"], slower=1.01), BENCH_ARMS))
+    side_by_side = SideBySide(bench_result(["x", "y"], slower=1.01), BENCH_ARMS)
+    found = Comparison.of_runs(read_runs(runs[:2]), 0, side_by_side)
     shown = compare_document(found).tables["cost"].shown().rows[1]
     assert shown[2] == shown[4] == "~"
     assert rows(found, "cost")[1]["step_ratio"] == 1.01, "a program gets the number with its interval"
@@ -228,12 +226,15 @@ def test_the_configuration_lists_differences_only_and_first(runs: list[RunDirect
     assert list(document.tables)[:2] == ["runs", "configuration"]
     found = {row["key"]: row for row in rows(comparison(runs), "configuration")}
     assert set(found) == {
-        "residual.scheme", "residual.num_blocks", "residual.query_lr_factor", "train.learning_rate",
+        "residual.scheme", "residual.num_blocks", "train.learning_rate",
     }  # fmt: skip
     assert found["residual.scheme"] == {
         "key": "residual.scheme", "meaning": "compared", "A": "prenorm", "B": "attnres-block", "C": "attnres-block",
     }  # fmt: skip
     assert found["train.learning_rate"]["C"] == 0.001
+    remarks = document.tables["configuration"].remarks
+    assert remarks == ("1 key that only some schemes have is at its default (--json names them)",)
+    assert "residual.query_lr_factor" in {each["key"] for each in document.payload["differences"]}
 
 
 def test_what_forbids_a_verdict_stands_above_what_does_not(tmp_path: Path) -> None:

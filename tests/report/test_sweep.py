@@ -1,8 +1,9 @@
-"""Grids, lowest cells and sentences, from documents whose losses were written down by hand."""
+"""Depth-width grids, lowest cells and sentences, from documents whose losses were written down by hand."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from attnres_cli.report.document import Document, render
 from attnres_cli.report.heat import heat_colours
-from attnres_cli.report.sweep import Grid, lowest_facts, lowest_sentences
 from attnres_cli.report.sweep_documents import plan_document, sweep_document
+from attnres_cli.report.sweep_grid import Grid, lowest_facts, lowest_sentences
 from attnres_cli.report.table import Table
 from attnres_cli.report.tables.sweep_grid import difference_grids, loss_grids
 from attnres_cli.report.tables.sweeps import sweeps_document
@@ -48,8 +49,8 @@ def cells_of(table: Table) -> dict[str, list[str]]:
 def test_the_lowest_cell_of_each_scheme_is_marked_and_named() -> None:
     grid = grid_of(MOVING)
     plain, mixing = loss_grids(grid)
-    assert cells_of(plain)["loss"] == ["2.1000", "1.9500", "★ 1.9000", "1.9300"]
-    assert cells_of(mixing)["loss"] == ["1.9500", "★ 1.8400", "1.8600", "1.9200"]
+    assert cells_of(plain)["loss"] == ["2.1000", "1.9500", "↓ 1.9000", "1.9300"]
+    assert cells_of(mixing)["loss"] == ["1.9500", "↓ 1.8400", "1.8600", "1.9200"]
     assert plain.shown().headings == ["d_model/L_b", "8", "16", "32", "64"]
     assert plain.shown().units == ["L_b×d_model", "8×64", "4×64", "2×64", "1×64"]
 
@@ -64,7 +65,7 @@ def test_the_move_is_said_with_both_cells_and_its_limits() -> None:
 
 def test_the_difference_is_second_minus_first() -> None:
     (difference,) = difference_grids(grid_of(MOVING))
-    assert cells_of(difference)["loss"] == ["-0.1500", "-0.1100", "-0.0400", "-0.0100"]
+    assert cells_of(difference)["Δ"] == ["-0.1500", "-0.1100", "-0.0400", "-0.0100"]
     assert difference.title == "Δ loss, mixing − plain (below zero: mixing is lower)"
 
 
@@ -78,8 +79,8 @@ def test_all_schemes_share_one_heat_scale() -> None:
 
 def test_two_axes_give_a_row_per_head_ratio() -> None:
     plain, mixing = loss_grids(grid_of(TWO_AXES))
-    assert cells_of(plain) == {"0.3": ["1.8570", "1.8510", "★ 1.8470"], "0.5": ["1.8830", "1.8590", "1.8490"]}
-    assert cells_of(mixing)["0.3"] == ["1.8160", "★ 1.8020", "1.8060"]
+    assert cells_of(plain) == {"0.3": ["1.8570", "1.8510", "↓ 1.8470"], "0.5": ["1.8830", "1.8590", "1.8490"]}
+    assert cells_of(mixing)["0.3"] == ["1.8160", "↓ 1.8020", "1.8060"]
     text = text_of(TWO_AXES)
     assert "moves from d_model/L_b 60, heads/L_b 0.3 to d_model/L_b 45, heads/L_b 0.3: deeper and narrower." in text
     assert "plain's lowest cell is at the edge of the grid (the largest d_model/L_b and the smallest heads/L_b)" in text
@@ -107,10 +108,10 @@ def test_cells_without_a_loss_from_every_scheme_are_not_compared() -> None:
     }
     grid = grid_of(losses)
     plain, mixing = loss_grids(grid)
-    assert cells_of(plain)["loss"] == ["2.0000", "1.5000", "★ 1.9000", "1.8000"]
-    assert cells_of(mixing)["loss"] == ["1.9000", "!", "★ 1.8000", "—"]
+    assert cells_of(plain)["loss"] == ["2.0000", "1.5000", "↓ 1.9000", "1.8000"]
+    assert cells_of(mixing)["loss"] == ["1.9000", "!", "↓ 1.8000", "—"]
     (difference,) = difference_grids(grid)
-    assert cells_of(difference)["loss"] == ["-0.1000", "!", "-0.1000", "—"]
+    assert cells_of(difference)["Δ"] == ["-0.1000", "!", "-0.1000", "—"]
     assert "2 of 4 cells have no loss from every scheme and were left out of this." in text_of(losses)
 
 
@@ -150,11 +151,13 @@ def test_one_scheme_has_no_difference_grid() -> None:
 def test_a_run_without_a_result_is_a_row_with_its_reason() -> None:
     document = sweep_document(fabricated_sweep.sweep_document({(None, 8.0): (2.0, "failed")}))
     text = render(document, "table")
-    assert re.search(r"r8 +mixing +failed +0 +its process was killed by SIGKILL", text)
+    assert re.search(r"r8 +mixing +0 +failed +0 +its process was killed by SIGKILL", text)
 
 
 def test_impossible_cells_keep_their_column_and_reason() -> None:
-    impossible = [{"key": "r500", "ratio": 500.0, "head_ratio": None, "reason": "less than one transformer block"}]
+    coordinates = {"ratio": 500.0, "head_ratio": None}
+    reason = "less than one transformer block"
+    impossible = [{"key": "r500", "arm": None, "coordinates": coordinates, "reason": reason}]
     document = fabricated_sweep.sweep_document(MOVING, impossible=impossible)
     assert cells_of(loss_grids(Grid.of(document))[0])["loss"][-1] == "—"
     for made in (sweep_document(document), plan_document(document)):
@@ -165,7 +168,7 @@ def test_the_plan_prices_every_cell_and_says_what_is_pinned() -> None:
     text = render(plan_document(fabricated_sweep.sweep_document(MOVING)), "table")
     assert "Pinned: non-embedding parameters, to 400,000 of the preset's own shape" in text
     assert "Peak learning rate = 0.004 × (d_model / 64)^-0.5" in text
-    assert "8 runs of 512,000 tokens (500 steps)" in text
+    assert "8 runs of 512,000 tokens (500 steps), 4.1M tokens and 1.24e+13 FLOPs in all." in text
     assert re.search(r"r8 +8×64 +4×16 .* \+0.25 +\+3.4 +\+2.0", text)
 
 
@@ -183,10 +186,10 @@ def test_the_cells_fit_a_terminal_of_eighty_columns_with_every_count() -> None:
 def test_json_holds_the_whole_file_and_the_lowest_cells() -> None:
     document = fabricated_sweep.sweep_document(MOVING)
     printed = json.loads(render(sweep_document(document), "json"))
-    assert printed["schema"] == "attnres.sweep/1"
+    assert printed["schema"] == "attnres.sweep/2"
     assert printed["runs"] == document["runs"]
     assert printed["lowest"]["arms"]["mixing"] == {
-        "cell": "r16", "ratio": 16.0, "head_ratio": None, "loss": 1.84, "at_edge": [],
+        "cell": "r16", "ratio": 16.0, "head_ratio": None, "loss": 1.84, "at_edge": [], "shown": False,
     }  # fmt: skip
 
 
@@ -218,11 +221,118 @@ def test_heat_colours_rise_in_lightness_and_keep_text_readable() -> None:
 
 def test_the_list_of_sweeps_shows_a_damaged_file_as_such() -> None:
     sweeps = [
-        {"name": "good", "status": "finished", "preset": "tiny", "arms": ["plain", "mixing"], "runs": 4,
+        {"name": "good", "kind": "depth-width", "status": "finished", "preset": "tiny",
+         "arms": ["plain", "mixing"], "seeds": 1, "runs": 4,
          "counted": {"finished": 3, "failed": 1}, "created": "2026-11-30T01:00:00+00:00"},
         {"name": "bad", "status": "unreadable", "error": "The file of sweep 'bad' is damaged: KeyError('runs')."},
     ]  # fmt: skip
     text = render(sweeps_document(sweeps), "table")
-    assert re.search(r"good +finished +3 +4 +1 +tiny +plain, mixing", text)
-    assert re.search(r"bad +unreadable \[1\]", text)
+    assert re.search(r"good +depth-width +finished +3 +4 +1 +tiny +2 +1 ", text)
+    assert re.search(r"bad +— +unreadable \[1\]", text)
     assert "damaged" in text
+
+
+# ---------------------------------------------------------------- seeds
+
+# Five seeds whose noise (0.01) is shared by the arms: plain is lowest at 16, mixing at 8.
+NOISE = (0.000, 0.010, -0.010, 0.005, -0.005)
+WIGGLE = (0.000, 0.001, -0.001, 0.0005, -0.0005)
+
+
+def seeded(plain: float, mixing: float) -> tuple[list[float], list[float]]:
+    return [plain + noise for noise in NOISE], [mixing + noise + own for noise, own in zip(NOISE, WIGGLE, strict=True)]
+
+
+SEEDED = {(None, 8.0): seeded(2.00, 1.80), (None, 16.0): seeded(1.90, 1.85), (None, 32.0): seeded(1.95, 1.95)}
+
+
+def test_means_and_their_intervals_are_those_of_the_seeds() -> None:
+    plain, _ = loss_grids(grid_of(SEEDED))
+    assert cells_of(plain)["loss"] == ["2.0000", "★ 1.9000", "1.9500"]
+    # Student's t for 4 degrees of freedom: 2.7764; the deviations have the standard deviation 0.0079057.
+    half = 2.7764451 * 0.00790569 / 5**0.5
+    assert cells_of(plain)["± 95 %"] == [f"{half:.4f}"] * 3
+
+
+def test_differences_are_paired_by_seed_corrected_and_marked() -> None:
+    (difference,) = difference_grids(grid_of(SEEDED))
+    assert cells_of(difference)["Δ"] == ["-0.2000", "-0.0500", "~ +0.0000"]
+    half = 2.7764451 * 0.000790569 / 5**0.5  # the shared noise is gone
+    assert cells_of(difference)["± 95 %"] == [f"{half:.4f}"] * 3
+
+
+def test_a_star_only_where_the_paired_interval_excludes_the_neighbours() -> None:
+    text = text_of(SEEDED)
+    first = (
+        "plain: lowest at d_model/L_b 16 (4 blocks × 64 wide) with 1.9000; next 1.9500 at d_model/L_b 32; lower than"
+    )
+    assert first in text
+    blurred = {
+        (None, 8.0): ([2.0, 2.1, 1.9], [1.9, 2.0, 1.8]),
+        (None, 16.0): ([2.1, 1.95, 1.9], [1.95, 1.95, 1.95]),
+        (None, 32.0): ([2.0, 2.0, 1.9], [2.1, 2.1, 2.1]),
+    }
+    grid = grid_of(blurred)
+    assert "★" not in "".join(map(str, [cells_of(table) for table in loss_grids(grid)]))
+    text = text_of(blurred)
+    assert "not shown to be lower than its neighbours (~)" in text
+
+
+def parabola(lowest: float, wobble: float = 0.0) -> dict[float, list[float]]:
+    """Loss 2 + (log2 ratio - log2 lowest)² / 10 at four ratios; a seed moves the minimum by ± wobble octaves."""
+    shifts = (0.0, wobble, -wobble)
+    return {
+        ratio: [2 + (math.log2(ratio / lowest) - shift) ** 2 / 10 for shift in shifts]
+        for ratio in (8.0, 16.0, 32.0, 64.0)
+    }
+
+
+def with_optima(plain: dict[float, list[float]], mixing: dict[float, list[float]]) -> dict[str, Any]:
+    losses = {(None, ratio): (plain[ratio], mixing[ratio]) for ratio in plain}
+    return fabricated_sweep.sweep_document(losses)
+
+
+def test_the_smooth_optimum_is_that_of_the_parabola_and_its_move_is_told() -> None:
+    document = sweep_document(with_optima(parabola(32, 0.05), parabola(20, 0.1)))
+    rows = {row[0]: row[1:] for row in document.tables["optimum"].shown().rows}
+    assert (rows["plain"][0], rows["mixing"][0]) == ("32", "20")
+    low, high = map(float, rows["plain"][1].split(" to "))
+    assert low < 32 < high
+    text = render(document, "table")
+    assert re.search(r"Smooth optimum of d_model/L_b: mixing's is 0.6\d × plain's \(95 %: 0.5\d to 0.6\d\):", text)
+    assert "it moved, to deeper and narrower shapes." in text
+    printed = json.loads(render(document, "json"))["optimum"]
+    assert printed[1]["shift"]["factor"] == pytest.approx(0.625)
+
+
+def test_an_optimum_that_seeds_move_more_than_the_scheme_does_is_not_shown() -> None:
+    text = render(sweep_document(with_optima(parabola(32), parabola(30, 0.5))), "table")
+    assert "that it moved is not shown (~)." in text
+    assert "it moved, to" not in text
+
+
+def test_an_optimum_beyond_the_grid_is_no_number() -> None:
+    table = sweep_document(with_optima(parabola(200, 0.1), parabola(20, 0.1))).tables["optimum"]
+    assert table.shown().rows[0][1] == "at or above the highest"
+
+
+def test_three_cells_make_no_smooth_optimum() -> None:
+    assert "optimum" not in sweep_document(fabricated_sweep.sweep_document(SEEDED)).tables
+
+
+def test_two_seeds_give_no_verdict() -> None:
+    two = {(None, 8.0): ([2.0, 2.1], [1.0, 1.1]), (None, 16.0): ([2.2, 2.3], [1.2, 1.3])}
+    grid = grid_of(two)
+    assert not grid.is_shown("plain")
+    assert "~" not in str(cells_of(difference_grids(grid)[0]))
+    text = render(sweep_document(fabricated_sweep.sweep_document(two)), "table")
+    assert "2 seeds: fewer than 3 pairs never give a verdict." in text
+
+
+def test_a_cell_with_a_failed_seed_shows_the_rest_and_is_not_compared() -> None:
+    losses = {**SEEDED, (None, 16.0): ([1.90, 1.91, "failed", 1.9, 1.9], seeded(1.9, 1.85)[1])}
+    grid = grid_of(losses)
+    plain, _ = loss_grids(grid)
+    assert cells_of(plain)["loss"] == ["2.0000", "1.9025", "★ 1.9500"]
+    assert plain.shown().notes == ["[1] 1 of 5 seeds without a loss"]
+    assert "1 of 3 cells have no loss from every scheme and were left out of this." in text_of(losses)

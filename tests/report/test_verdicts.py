@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attnres_cli.report.arms import read_arms
+from attnres_cli.report.compared_run import read_runs
 from attnres_cli.report.comparison import Comparison, SideBySide
 from attnres_cli.report.verdicts import Verdict, verdicts
 from tests.fabricated_runs import BLOCK_SCHEME, bench_result, fabricate, loss_at
@@ -16,9 +16,8 @@ from tests.fabricated_runs import BLOCK_SCHEME, bench_result, fabricate, loss_at
 def judge(tmp_path: Path, *, slower: float | None = None, a: dict[str, Any] | None = None, **b: Any) -> Verdict:
     """The verdict on a block run against a baseline run; `a` and `b` change either one."""
     runs = [fabricate(tmp_path, "a", **(a or {})), fabricate(tmp_path, "b", **{"residual": BLOCK_SCHEME, **b})]
-    arms = read_arms(runs)
     bench = None if slower is None else SideBySide(bench_result(["x", "y"], slower=slower), {"A": "x", "B": "y"})
-    [found] = verdicts(Comparison(arms, arms[0], bench))
+    [found] = verdicts(Comparison.of_runs(read_runs(runs), 0, bench))
     return found
 
 
@@ -68,6 +67,13 @@ def test_the_sign_at_equal_flops(tmp_path: Path, flops: float, better_by: float,
     ours, theirs = (better_by, 0.0) if better_by > 0 else (0.0, better_by)
     step = 100 if better_cost <= 1 else max(step for step in range(0, 101, 20) if step * better_cost <= 100)
     assert holds is (loss_at(step, ours) < loss_at(100, theirs))
+
+
+def test_without_an_evaluation_within_the_budget_the_sign_is_unknown(tmp_path: Path) -> None:
+    change = {"eval.every_steps": 100}
+    verdict = judge(tmp_path, better_by=0.3, flops_per_token=1.1e6, a={"change": change}, change=change)
+    assert (verdict.holds_at_equal or {})["FLOPs"] is None
+    assert "At equal FLOPs: unknown." in verdict.sentence
 
 
 def test_equal_seconds_need_a_bench(tmp_path: Path) -> None:
@@ -140,15 +146,15 @@ def test_an_unfinished_run_gets_no_verdict_and_is_named(tmp_path: Path, status: 
 def test_a_run_without_its_last_evaluation_gets_no_verdict(tmp_path: Path) -> None:
     run = fabricate(tmp_path, "c", residual=BLOCK_SCHEME, better_by=0.05)
     run.truncate_metrics(after_step=90)
-    arms = read_arms([fabricate(tmp_path, "a"), run])
-    [verdict] = verdicts(Comparison(arms, arms[0]))
+    found = Comparison.of_runs(read_runs([fabricate(tmp_path, "a"), run]))
+    [verdict] = verdicts(found)
     assert "run B was not evaluated at the end of its schedule" in verdict.sentence
 
 
 def test_an_unreadable_run_gets_no_verdict(tmp_path: Path) -> None:
     run = fabricate(tmp_path, "c")
     run.manifest_path.write_text("{")
-    arms = read_arms([fabricate(tmp_path, "a"), run, fabricate(tmp_path, "d", better_by=0.1)])
-    refused, fine = verdicts(Comparison(arms, arms[0]))
+    found = Comparison.of_runs(read_runs([fabricate(tmp_path, "a"), run, fabricate(tmp_path, "d", better_by=0.1)]))
+    refused, fine = verdicts(found)
     assert "run B cannot be read" in refused.sentence
     assert fine.outcome == "lower"

@@ -17,6 +17,7 @@ from attnres_cli.report.visible import visible
         ("two\nlines\r", "two\\nlines\\r"),
         ("right\u202eleft", "right\\u202eleft"),
         ("bytes \udcff", "bytes \ufffd"),
+        ("half a pair \ud800", "half a pair \ufffd"),
     ],
 )
 def test_invisible_characters_are_written_out(text: str, shown: str) -> None:

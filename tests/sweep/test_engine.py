@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from attnres_cli.errors import UserError
 from attnres_cli.preset.reading import preset_from_dict
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.sweep.budget import Budget
-from attnres_cli.sweep.depth_width import plan
 from attnres_cli.sweep.engine import run_sweep
-from attnres_cli.sweep.execution import Job, JobResult, Slot
+from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch
+from attnres_cli.sweep.kinds.depth_width import GROWING, plan
+from attnres_cli.sweep.layout import Context
 from attnres_cli.sweep.request import Continued, Request, carried_over, continued
 from attnres_cli.sweep.results import Arm, Run, Sweep, SweepDirectory, create_sweep_directory, find_sweep, list_sweeps
 from tests.small import small_preset
@@ -26,10 +28,11 @@ ARMS = (Arm("prenorm", {"scheme": "prenorm"}), Arm("attnres-full", {"scheme": "a
 
 
 def request(**changes: Any) -> Request:
-    values: dict[str, Any] = {
-        "preset": PRESET, "arms": ARMS, "match": "parameters", "ratios": (6.0, 12.0), "head_ratios": (),
-        "learning_rate_power": -0.5, "budget": Budget("preset"),
+    settings: dict[str, Any] = {
+        "match": "parameters", "ratios": [6.0, 12.0], "head_ratios": [], "learning_rate_power": -0.5,
     }  # fmt: skip
+    own = {key: changes.pop(key) for key in list(changes) if key in settings}
+    values: dict[str, Any] = {"kind": "depth-width", "preset": PRESET, "arms": ARMS, "settings": settings | own}
     return Request(**{**values, **changes})
 
 
@@ -37,15 +40,7 @@ def planned(request: Request, tokens: int | None = None) -> Sweep:
     """The plan of `request`, a fresh copy; counting models takes a second, so equal requests are planned once."""
     key = json.dumps([request.to_dict(), tokens])
     if key not in _PLANS:
-        _PLANS[key] = plan(
-            request,
-            name="s",
-            command="attnres sweep",
-            vocab_size=31,
-            parallel_runs=1,
-            calibrate=lambda presets: {},
-            tokens=tokens,
-        )
+        _PLANS[key] = plan(request, Context("s", "attnres sweep", 31, tokens=tokens))
     return copy.deepcopy(_PLANS[key])
 
 
@@ -102,7 +97,7 @@ class Quiet:
 
 def run_again(root: Path, trainer: Trainer, **changes: Any) -> Sweep:
     """Ask for the sweep "s" (again) and run whatever is left, as the command does."""
-    found: Continued = continued(root, "s", request(**changes))
+    found: Continued = continued(root, "s", request(**changes), GROWING)
     sweep = planned(found.request, tokens=None if found.earlier is None else found.earlier.tokens)
     if found.earlier is None:
         create_sweep_directory(found.directory)
@@ -112,18 +107,18 @@ def run_again(root: Path, trainer: Trainer, **changes: Any) -> Sweep:
 
 
 def statuses(sweep: Sweep) -> dict[str, str]:
-    return {f"{run.cell}-{run.arm}": run.status for run in sweep.runs}
+    return {run.name: run.status for run in sweep.runs}
 
 
 def test_every_run_is_trained_once_and_recorded(tmp_path: Path) -> None:
     trainer = Trainer()
     sweep = run_again(tmp_path, trainer)
-    assert trainer.trained == ["r6-prenorm", "r6-attnres-full", "r12-prenorm", "r12-attnres-full"]
+    assert trainer.trained == ["r6-prenorm-s0", "r6-attnres-full-s0", "r12-prenorm-s0", "r12-attnres-full-s0"]
     document = SweepDirectory(tmp_path / "s").document()
     assert document["status"] == "finished"
     for row in document["runs"]:
         assert (row["loss"], row["perplexity"], row["step"], row["train_seconds"]) == (2.5, 12.2, 20, 4.0)
-        assert row["folder"] == f"{row['cell']}-{row['arm']}"
+        assert row["folder"] == f"{row['cell']}-{row['arm']}-s0"
     assert sweep.to_dict()["runs"] == document["runs"]
 
 
@@ -137,8 +132,8 @@ def test_nothing_finished_is_trained_again(tmp_path: Path) -> None:
 def test_a_larger_grid_trains_the_new_cells_only(tmp_path: Path) -> None:
     run_again(tmp_path, Trainer())
     again = Trainer()
-    sweep = run_again(tmp_path, again, ratios=(3.0,))
-    assert again.trained == ["r3-prenorm", "r3-attnres-full"]
+    sweep = run_again(tmp_path, again, ratios=[3.0])
+    assert again.trained == ["r3-prenorm-s0", "r3-attnres-full-s0"]
     assert [cell.key for cell in sweep.cells] == ["r3", "r6", "r12"]
     assert set(statuses(sweep).values()) == {"finished"}
 
@@ -147,7 +142,7 @@ def test_finished_runs_are_found_by_their_manifests_when_the_file_lost_them(tmp_
     sweep = run_again(tmp_path, Trainer())
     directory = SweepDirectory(tmp_path / "s")
     directory.write(planned(request()))  # as after a power cut: every row is planned
-    (tmp_path / "s" / "r6-prenorm").rename(tmp_path / "s" / "renamed-by-hand")
+    (tmp_path / "s" / "r6-prenorm-s0").rename(tmp_path / "s" / "renamed-by-hand")
     again = Trainer()
     recovered = run_again(tmp_path, again)
     assert again.trained == []
@@ -157,53 +152,53 @@ def test_finished_runs_are_found_by_their_manifests_when_the_file_lost_them(tmp_
 
 def test_a_finished_run_whose_folder_was_removed_keeps_its_result(tmp_path: Path) -> None:
     run_again(tmp_path, Trainer())
-    shutil.rmtree(tmp_path / "s" / "r6-prenorm")
+    shutil.rmtree(tmp_path / "s" / "r6-prenorm-s0")
     again = Trainer()
     assert run_again(tmp_path, again).runs[0].loss == 2.5
     assert again.trained == []
 
 
 def test_a_failed_run_is_a_row_and_is_tried_again_in_a_new_folder(tmp_path: Path) -> None:
-    trainer = Trainer(r6_prenorm=["raises"])
+    trainer = Trainer(r6_prenorm_s0=["raises"])
     sweep = run_again(tmp_path, trainer)
     assert sweep.status == "finished"
-    assert statuses(sweep)["r6-prenorm"] == "failed"
+    assert statuses(sweep)["r6-prenorm-s0"] == "failed"
     assert sweep.runs[0].error == "ValueError: no room"
     assert len(trainer.trained) == 4
     again = Trainer()
     sweep = run_again(tmp_path, again)
-    assert again.trained == ["r6-prenorm-2"]
-    assert statuses(sweep)["r6-prenorm"] == "finished"
+    assert again.trained == ["r6-prenorm-s0-2"]
+    assert statuses(sweep)["r6-prenorm-s0"] == "finished"
     assert sweep.runs[0].error is None
 
 
 def test_a_diverged_run_is_not_tried_again(tmp_path: Path) -> None:
-    sweep = run_again(tmp_path, Trainer(r6_prenorm=["diverged"]))
-    assert statuses(sweep)["r6-prenorm"] == "diverged"
+    sweep = run_again(tmp_path, Trainer(r6_prenorm_s0=["diverged"]))
+    assert statuses(sweep)["r6-prenorm-s0"] == "diverged"
     again = Trainer()
     sweep = run_again(tmp_path, again)
     assert again.trained == []
-    assert (statuses(sweep)["r6-prenorm"], sweep.status) == ("diverged", "finished")
+    assert (statuses(sweep)["r6-prenorm-s0"], sweep.status) == ("diverged", "finished")
 
 
 def test_an_interruption_stops_the_sweep_and_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
-    trainer = Trainer(r6_attnres_full=["interrupted with a checkpoint"])
+    trainer = Trainer(r6_attnres_full_s0=["interrupted with a checkpoint"])
     sweep = run_again(tmp_path, trainer)
-    assert trainer.trained == ["r6-prenorm", "r6-attnres-full"]
+    assert trainer.trained == ["r6-prenorm-s0", "r6-attnres-full-s0"]
     assert sweep.status == "interrupted"
     assert list(statuses(sweep).values()) == ["finished", "interrupted", "planned", "planned"]
     again = Trainer()
     sweep = run_again(tmp_path, again)
-    assert again.trained == ["r6-attnres-full", "r12-prenorm", "r12-attnres-full"]
-    assert again.resumed == ["r6-attnres-full"]
+    assert again.trained == ["r6-attnres-full-s0", "r12-prenorm-s0", "r12-attnres-full-s0"]
+    assert again.resumed == ["r6-attnres-full-s0"]
     assert (sweep.status, set(statuses(sweep).values())) == ("finished", {"finished"})
 
 
 def test_an_interruption_before_any_checkpoint_starts_in_a_new_folder(tmp_path: Path) -> None:
-    run_again(tmp_path, Trainer(r6_prenorm=["interrupted"]))
+    run_again(tmp_path, Trainer(r6_prenorm_s0=["interrupted"]))
     again = Trainer()
     run_again(tmp_path, again)
-    assert again.trained[0] == "r6-prenorm-2"
+    assert again.trained[0] == "r6-prenorm-s0-2"
     assert again.resumed == []
 
 
@@ -216,10 +211,10 @@ def test_the_same_name_for_another_request_is_refused_with_the_difference(tmp_pa
         ({"arms": ARMS[:1]}, "arms was"),
         ({"budget": Budget("flops", 1e12)}, "budget was"),
         ({"learning_rate_power": 0.0}, "learning_rate_power was -0.5 and is now 0.0"),
-        ({"head_ratios": (1.0,)}, "head_ratios was [] and is now [1.0]"),
+        ({"head_ratios": [1.0]}, "head_ratios was [] and is now [1.0]"),
     ):
         with pytest.raises(UserError) as caught:
-            continued(tmp_path, "s", request(**changes))
+            continued(tmp_path, "s", request(**changes), GROWING)
         assert words in str(caught.value)
         assert caught.value.faults[0].hint == "attnres sweep resume s"
 
@@ -255,10 +250,11 @@ def test_sweeps_are_found_by_name_prefix_and_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
+        ('{"schema": "attnres.sweep/1"}', "schema 'attnres.sweep/1'"),
         ("", "cannot be read"),
         ("[]", "cannot be read"),
         ("{}", "schema None"),
-        ('{"schema": "attnres.sweep/1"}', "damaged"),
+        ('{"schema": "attnres.sweep/2"}', "damaged"),
     ],
 )
 def test_a_damaged_file_is_a_sentence(tmp_path: Path, text: str, fault: str) -> None:
@@ -273,5 +269,91 @@ def test_runs_of_a_sweep_are_ordinary_runs(tmp_path: Path) -> None:
     from attnres_cli.runs.lookup import find_run, run_names
 
     run_again(tmp_path, Trainer())
-    assert "s/r6-prenorm" in run_names(tmp_path)
-    assert find_run("s/r6-prenorm", tmp_path).evaluations()[-1]["loss"] == 2.5
+    assert "s/r6-prenorm-s0" in run_names(tmp_path)
+    assert find_run("s/r6-prenorm-s0", tmp_path).evaluations()[-1]["loss"] == 2.5
+
+
+# ---------------------------------------------------------------- seeds, order, runs that wait for another
+
+
+def test_seeds_may_be_added_and_are_called_exploratory(tmp_path: Path) -> None:
+    run_again(tmp_path, Trainer(), seeds=2)
+    again = Trainer()
+    sweep = run_again(tmp_path, again, seeds=3)
+    assert sorted(again.trained) == [f"{cell}-{arm.label}-s2" for cell in ("r12", "r6") for arm in reversed(ARMS)]
+    assert (sweep.seeds, sweep.planned_seeds) == ([0, 1, 2], 2)
+    fewer = Trainer()
+    assert run_again(tmp_path, fewer, seeds=1).seeds == [0, 1, 2]
+    assert fewer.trained == []
+
+
+class Recorder:
+    """An executor that notes the order of the jobs and runs them."""
+
+    def __init__(self) -> None:
+        self.waves: list[list[str]] = []
+
+    def __call__(
+        self, jobs: Sequence[Job], run_job: RunJob, *, slots: Sequence[Slot], watch: Watch, stop: Stop
+    ) -> None:
+        self.waves.append([Path(job.run_folder).name for job in jobs])
+        for job in jobs:
+            watch.started(job)
+            watch.ended(job, run_job(job))
+
+
+def run_recorded(root: Path, sweep: Sweep, trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder()
+    monkeypatch.setattr("attnres_cli.sweep.engine._executor", lambda name: recorder)
+    directory = SweepDirectory(root / "s")
+    create_sweep_directory(directory)
+    run_sweep(directory, sweep, slots=[Slot(), Slot()], listener=Quiet(), run_job=trainer)
+    return recorder
+
+
+def test_side_by_side_the_dearest_runs_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = planned(request())
+    for run, cost in zip(sweep.runs, (1.0, 4.0, 3.0, 2.0), strict=True):
+        run.cost = cost
+    recorder = run_recorded(tmp_path, sweep, Trainer(), monkeypatch)
+    assert recorder.waves == [["r6-attnres-full-s0", "r12-prenorm-s0", "r12-attnres-full-s0", "r6-prenorm-s0"]]
+
+
+def waiting_sweep() -> Sweep:
+    """Every run of r12 starts from that of r6."""
+    sweep = planned(request())
+    by_arm = {run.arm: run.digest for run in sweep.runs if run.cell == "r6"}
+    for run in sweep.runs:
+        if run.cell == "r12":
+            run.after, run.after_step = by_arm[run.arm], 5
+    return sweep
+
+
+def test_a_run_waits_for_the_one_it_starts_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[Job] = []
+
+    class Noting(Trainer):
+        def __call__(self, job: Job) -> JobResult:
+            jobs.append(job)
+            return super().__call__(job)
+
+    recorder = run_recorded(tmp_path, waiting_sweep(), Noting(), monkeypatch)
+    assert [set(wave) for wave in recorder.waves] == [
+        {"r6-prenorm-s0", "r6-attnres-full-s0"},
+        {"r12-prenorm-s0", "r12-attnres-full-s0"},
+    ]
+    later = next(job for job in jobs if job.run_folder.endswith("r12-prenorm-s0"))
+    assert (Path(str(later.after_folder)).name, later.after_step) == ("r6-prenorm-s0", 5)
+
+
+def test_a_run_whose_start_failed_is_a_row_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = waiting_sweep()
+    run_recorded(tmp_path, sweep, Trainer(r6_prenorm_s0=["diverged"]), monkeypatch)
+    assert statuses(sweep) == {
+        "r6-prenorm-s0": "diverged",
+        "r6-attnres-full-s0": "finished",
+        "r12-prenorm-s0": "failed",
+        "r12-attnres-full-s0": "finished",
+    }
+    assert sweep.runs[2].error == "it starts from r6-prenorm-s0, which diverged"
+    assert sweep.status == "finished"

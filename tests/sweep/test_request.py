@@ -8,7 +8,7 @@ from attnres_cli.errors import ExitCode, UserError
 from attnres_cli.residual.arms import default_arms
 from attnres_cli.sweep.budget import Budget
 from attnres_cli.sweep.definition import read_definition
-from attnres_cli.sweep.request import make_request
+from attnres_cli.sweep.kinds.depth_width import DepthWidth, make_request
 
 
 def labels(**options: object) -> list[str]:
@@ -16,14 +16,14 @@ def labels(**options: object) -> list[str]:
 
 
 def test_left_out_means_what_the_definition_says() -> None:
-    definition = read_definition("depth-width")
+    definition = read_definition("depth-width", DepthWidth)
     request = make_request(None)
     assert request.preset.name == definition.preset
-    assert request.ratios == tuple(sorted(definition.ratios))
+    assert request.settings["ratios"] == sorted(definition.ratios)
     assert [arm.label for arm in request.arms] == list(default_arms("sweep"))
     assert request.budget == Budget("minutes", definition.budget_minutes)
-    assert request.learning_rate_power == definition.learning_rate_power
-    assert request.match == "parameters"
+    assert request.settings["learning_rate_power"] == definition.learning_rate_power
+    assert request.settings["match"] == "parameters"
 
 
 def test_a_named_preset_trains_for_its_own_horizon() -> None:
@@ -67,9 +67,23 @@ def test_the_default_name_is_that_of_the_request() -> None:
         make_request("cpu-tiny", ratios=(8.0,)),
         make_request("cpu-tiny", match="flops"),
         make_request("cpu-tiny", sets=["train.seed=1"]),
-        make_request("cpu-tiny", learning_rate_power=-1.0),
+        make_request("cpu-tiny", learning_rate_power=-0.7),
+        make_request("cpu-tiny", seeds=3),
     ]
-    assert len({request.default_name for request in different}) == 4
+    assert len({request.default_name for request in different}) == 5
+
+
+def test_seeds_follow_the_presets_own() -> None:
+    request = make_request("cpu-tiny", sets=["train.seed=7"], seeds=3)
+    assert request.seed_values == (7, 8, 9)
+    assert make_request("cpu-tiny").seeds == read_definition("depth-width", DepthWidth).seeds
+
+
+@pytest.mark.parametrize("seeds", [0, -1, 1001])
+def test_a_number_of_seeds_that_nobody_means_is_refused(seeds: int) -> None:
+    with pytest.raises(UserError, match=f"--seeds {seeds}") as caught:
+        make_request("cpu-tiny", seeds=seeds)
+    assert caught.value.exit_code == ExitCode.USAGE
 
 
 def test_a_project_may_have_its_own_definition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

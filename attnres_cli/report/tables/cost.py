@@ -16,12 +16,13 @@ COMPARISON_ORDER = 70
 
 
 def build(comparison: Comparison) -> Table:
-    """Ratios are to the baseline; a time ratio whose interval holds 1 is shown as "~"."""
+    """Ratios are to the baseline; the runs of an arm cost the same, and one of them is timed. A time ratio whose
+    interval holds 1 is shown as "~"."""
     return Table(
         key="cost",
         title="Cost of a training step",
         columns=(
-            Column("run", "run"),
+            Column("run", comparison.noun),
             Column("tokens_per_second", "tokens/s", "", "count"),
             Column("tokens_per_second_ratio", "ratio", "×", "number", decimals=3),
             Column("step_seconds", "step", "ms", "number", scale=1000, digits=4),
@@ -116,10 +117,12 @@ def _training_clocks(comparison: Comparison) -> list[str]:
     """What the trainings' own clocks said; they ran at different times beside different neighbours."""
     clocks = []
     for arm in comparison.arms:
-        last = arm.train_rows[-1] if arm.train_rows else None
-        tokens, seconds = number(last, "tokens"), number(last, "train_seconds")
-        if tokens and seconds:
-            device = arm.facts["manifest.environment.device"]
-            on = f" on {device}" if device else ""
+        last = [run.train_rows[-1] for run in arm.runs if run.train_rows]
+        both = [(number(row, "tokens"), number(row, "train_seconds")) for row in last]
+        known = [(tokens, seconds) for tokens, seconds in both if tokens and seconds]
+        if known:
+            tokens, seconds = sum(each[0] for each in known), sum(each[1] for each in known)
+            devices = {str(run.facts["manifest.environment.device"] or "") for run in arm.runs} - {""}
+            on = f" on {' and '.join(sorted(devices))}" if devices else ""
             clocks.append(f"{arm.label} {tokens / seconds:,.0f} tokens/s over {duration(seconds)}{on}")
     return [f"clocks of the separate trainings, not comparable: {'; '.join(clocks)}"] if clocks else []

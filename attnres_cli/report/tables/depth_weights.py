@@ -4,28 +4,30 @@ source."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from attnres_cli.report.arms import Arm
+from attnres_cli.report.arms import Arm, mean_or_none
+from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.table import Cell, Column, Row, Table
 from attnres_cli.runs.metrics import number
 
 COMPARISON_ORDER = 60
+FIGURES = ("embedding_share", "recent_share", "entropy", "maximum")
 KINDS = {"attention": "attention", "feed_forward": "feed-forward", "output": "output"}
 
 
 def build(comparison: Comparison) -> Table | None:
     """One row per run and kind of site, averaged over its sites with at least two sources (one source has weight 1 for
     ever). None when no run recorded depth weights; a run whose scheme has none gets one row of "—"."""
-    if not any("depth_weights" in arm.observations for arm in comparison.arms):
+    if not any(arm.observing("depth_weights") for arm in comparison.arms):
         return None
     return Table(
         key="depth_weights",
         title="Depth weights",
         columns=(
-            Column("run", "run"),
+            Column("run", comparison.noun),
             Column("sites", "sites"),
             Column("count", "n", "", "count"),
             Column("embedding_share", "embed.", "share", "number", decimals=3),
@@ -35,17 +37,47 @@ def build(comparison: Comparison) -> Table | None:
             Column("largest", "largest", "share", "number", decimals=3),
         ),
         rows=tuple(row for arm in comparison.arms for row in _rows(arm)),
-        caption="share of the embedding and of the most recent source, mean over tokens and over sites with at least "
+        caption=("mean over the runs of an arm; " if comparison.by_seed else "")
+        + "share of the embedding and of the most recent source, mean over tokens and over sites with at least "
         "two sources; uniform=1: entropy over that of equal weights; largest: of any source at any site",
-        remarks=tuple(remark for arm in comparison.arms if (remark := _largest_remark(arm))),
+        remarks=tuple(
+            remark
+            for arm in comparison.arms
+            for remark in (arm.missing_remark("depth_weights"), _largest_remark(arm))
+            if remark
+        ),
     )
 
 
 def mixing_sites(arm: Arm) -> list[Mapping[str, Any]]:
-    """The recorded sites that have a choice: two sources or more."""
-    summary = arm.observations.get("depth_weights", {}).get("summary")
+    """The recorded sites that have a choice: two sources or more. Of several runs the means, site by site; a site that
+    some of them lack or cut otherwise is left out."""
+    first, *others = [_sites(run) for run in arm.observing("depth_weights")] or [{}]
+    common = [key for key in first if all(key in other for other in others)]
+    return [_mean_site([first[key], *(other[key] for other in others)]) for key in common]
+
+
+def _sites(run: ComparedRun) -> dict[Hashable, Mapping[str, Any]]:
+    summary = run.observations["depth_weights"].get("summary")
     sites = summary.get("sites") if isinstance(summary, Mapping) else None
-    return [site for site in sites or [] if isinstance(site, Mapping) and len(site.get("sources") or []) > 1]
+    return {
+        (index, str(site.get("kind")), str(site["sources"])): site
+        for index, site in enumerate(sites or [])
+        if isinstance(site, Mapping) and len(site.get("sources") or []) > 1
+    }
+
+
+def _mean_site(sites: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The sites of several runs as one: means of their numbers, and of the weights source by source."""
+    if len(sites) == 1:
+        return sites[0]
+    means: dict[str, Any] = {key: mean_or_none([number(site, key) for site in sites]) for key in FIGURES}
+    weights = [_means(site) for site in sites]
+    if all(weights):
+        means["mean"] = [sum(each) / len(each) for each in zip(*weights, strict=True)]
+    else:
+        means["mean"] = None
+    return {**sites[0], **means}
 
 
 def _rows(arm: Arm) -> list[Row]:
@@ -67,10 +99,10 @@ def _row(arm: Arm, words: str, sites: Sequence[Mapping[str, Any]]) -> Row:
         "run": arm.title,
         "sites": words,
         "count": len(sites),
-        "embedding_share": arm.cell(_mean(number(site, "embedding_share") for site in sites)),
-        "recent_share": arm.cell(_mean(number(site, "recent_share") for site in sites)),
-        "entropy_nats": arm.cell(_mean(number(site, "entropy") for site in sites)),
-        "entropy_of_uniform": arm.cell(_mean(_of_uniform(site) for site in sites)),
+        "embedding_share": arm.cell(mean_or_none([number(site, "embedding_share") for site in sites])),
+        "recent_share": arm.cell(mean_or_none([number(site, "recent_share") for site in sites])),
+        "entropy_nats": arm.cell(mean_or_none([number(site, "entropy") for site in sites])),
+        "entropy_of_uniform": arm.cell(mean_or_none([_of_uniform(site) for site in sites])),
         "largest": Cell(max(largest)) if largest else arm.cell(None),
     }
 
@@ -78,12 +110,6 @@ def _row(arm: Arm, words: str, sites: Sequence[Mapping[str, Any]]) -> Row:
 def _of_uniform(site: Mapping[str, Any]) -> float | None:
     entropy = number(site, "entropy")
     return None if entropy is None else entropy / math.log(len(site["sources"]))
-
-
-def _mean(values: Any) -> float | None:
-    """The mean, or None when any value is missing: a mean over the rest would hide the hole."""
-    found = list(values)
-    return sum(found) / len(found) if found and None not in found else None
 
 
 def _largest_remark(arm: Arm) -> str | None:

@@ -6,23 +6,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnres_cli.report.arms import Arm
+from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.table import Column, Row, Table
 
 COMPARISON_ORDER = 50
+OBSERVERS = ("magnitudes", "gradients")
 
 
 def build(comparison: Comparison) -> Table | None:
     """RMS of the scheme's stream after a block (index 0 of the record is before the first one and is left out), and
     the largest over the smallest gradient norm of a block, by parameters and by activations. None when no run
     observed either."""
-    if not any({"magnitudes", "gradients"} & set(arm.observations) for arm in comparison.arms):
+    if not any(arm.observing(observer) for arm in comparison.arms for observer in OBSERVERS):
         return None
     return Table(
         key="magnitudes",
         title="Layer magnitudes",
         columns=(
-            Column("run", "run"),
+            Column("run", comparison.noun),
             Column("first_block_rms", "first", "RMS", "number"),
             Column("middle_block_rms", "middle", "RMS", "number"),
             Column("last_block_rms", "last", "RMS", "number"),
@@ -33,7 +35,8 @@ def build(comparison: Comparison) -> Table | None:
             Column("activation_gradient_ratio", "∇ act.", "max/min", "number"),
         ),
         rows=tuple(_row(arm) for arm in comparison.arms),
-        caption="stream after the first, middle and last transformer block (what the stream is differs by scheme); "
+        caption=("mean over the runs of an arm; " if comparison.by_seed else "")
+        + "stream after the first, middle and last transformer block (what the stream is differs by scheme); "
         "growth: last / first; ∇: largest over smallest gradient norm of a block, of its parameters and of the stream",
         remarks=tuple(remark for arm in comparison.arms for remark in _remarks(arm)),
     )
@@ -73,17 +76,19 @@ def _spread(norms: Sequence[float | None]) -> float | None:
 
 def _remarks(arm: Arm) -> list[str]:
     """Which step was observed where it was not the last, and how far the norm's epsilon is from mattering."""
-    remarks = []
-    observed = {
-        name: arm.observations[name]["step"] for name in ("magnitudes", "gradients") if name in arm.observations
-    }
-    if observed and (not arm.is_finished or any(step != arm.steps for step in observed.values())):
-        remarks.append(
-            f"{arm.label}: observed at step {' and '.join(str(step) for step in sorted(set(observed.values())))}"
-        )
+    remarks = [remark] if (remark := arm.missing_remark(*OBSERVERS)) else []
+    early = sorted({step for run in arm.counted for step in _early_steps(run)})
+    if early:
+        remarks.append(f"{arm.label}: observed at step {' and '.join(map(str, early))}")
     epsilon = arm.facts["model.norm_epsilon"]
     inputs = [value for value in arm.observation("magnitudes", "input_rms")["input_rms"] if value]
     if isinstance(epsilon, (int, float)) and inputs:
         share = epsilon / min(inputs) ** 2
         remarks.append(f"{arm.label}: norm epsilon is {share:.1e} of the smallest mean square that a norm meets")
     return remarks
+
+
+def _early_steps(run: ComparedRun) -> set[int]:
+    """The steps at which a run was observed, where they are not all its last one."""
+    steps = {run.observations[name]["step"] for name in OBSERVERS if name in run.observations}
+    return steps if steps and (not run.is_finished or steps != {run.steps}) else set()

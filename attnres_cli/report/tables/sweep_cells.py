@@ -1,4 +1,4 @@
-"""The cells of a depth-width sweep: their shapes and counts, the impossible ones, and the runs without a result."""
+"""The cells of a depth-width sweep: their shapes and counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnres_cli.report.numbers import short_count
-from attnres_cli.report.sweep import QUANTITIES, Grid, SweepDocument
-from attnres_cli.report.table import ABSENT, Cell, Column, Table
+from attnres_cli.report.sweep_grid import QUANTITIES, Grid
+from attnres_cli.report.sweep_price import price_sentence
+from attnres_cli.report.sweep_results import SweepDocument
+from attnres_cli.report.table import Cell, Column, Table
 from attnres_cli.report.values import spelt_out
 
 
@@ -46,8 +48,8 @@ def _whole_table(grid: Grid) -> Table:
     )
     rows = tuple(_cell_row(grid, cell, others) for cell in document["cells"])
     remarks = (
-        f"Pinned: {pinned[1]}, to {document['reference']['counts'][pinned[0]]:,.6g} of the preset's own shape "
-        f"({_shape_text(document['reference']['shape'])}); other: {other[1]} against that shape's.",
+        f"Pinned: {pinned[1]}, to {document['facts']['reference']['counts'][pinned[0]]:,.6g} of the preset's own shape "
+        f"({_shape_text(document['facts']['reference']['shape'])}); other: {other[1]} against that shape's.",
         *_common_remarks(document),
     )
     return Table("cells", "Cells", columns, rows, remarks=remarks)
@@ -72,26 +74,28 @@ def _short_table(grid: Grid) -> Table:
     for cell in document["cells"]:
         row = _cell_row(grid, cell, others)
         for key, decimals in (("non_embedding_parameters", 2), ("training_flops_per_token", 1)):
-            text = f"{short_count(row[key])} {100 * cell['mismatch'][key]:+.{decimals}f}"
+            text = f"{short_count(row[key])} {100 * cell['facts']['mismatch'][key]:+.{decimals}f}"
             row[key] = Cell(row[key], text=text)
         row["d_ff"] = str(row["d_ff"])
-        row["learning_rate"] = Cell(cell["learning_rate"], text=f"{cell['learning_rate']:.3g}")
+        rate = cell["facts"]["learning_rate"]
+        row["learning_rate"] = Cell(rate, text=f"{rate:.3g}")
         rows.append(row)
     remarks = (
-        f"Δ %: against the preset's own shape ({_shape_text(document['reference']['shape'])}), whose "
-        f"{document['reference']['counts'][quantity]:,.6g} {words} are pinned. Heads are number × size.",
+        f"Δ %: against the preset's own shape ({_shape_text(document['facts']['reference']['shape'])}), whose "
+        f"{document['facts']['reference']['counts'][quantity]:,.6g} {words} are pinned. Heads are number × size.",
         *_common_remarks(document),
     )
     return Table("cells", "Cells", columns, tuple(rows), remarks=remarks)
 
 
 def _common_remarks(document: SweepDocument) -> tuple[str, ...]:
-    remarks = (*_arm_remarks(document), document["learning_rate_rule"], _budget_remark(document))
+    remarks = (*_arm_remarks(document), document["facts"]["learning_rate_rule"], price_sentence(document))
     return tuple(remark for remark in remarks if remark)
 
 
 def _cell_row(grid: Grid, cell: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:
-    shape, counts = cell["shape"], cell["counts"][grid.labels[0]]
+    facts = cell["facts"]
+    shape, counts, rate = facts["shape"], facts["counts"][grid.labels[0]], facts["learning_rate"]
     flops = counts["training_flops_per_token"]
     total = flops * grid.document["tokens"]
     return {
@@ -99,15 +103,15 @@ def _cell_row(grid: Grid, cell: Mapping[str, Any], others: Sequence[str]) -> dic
         "shape": f"{shape['transformer_blocks']}×{shape['d_model']}",
         "heads": _heads_text(shape),
         "d_ff": shape["d_ff"],
-        "realised_ratio": cell["realised_ratio"],
-        "realised_head_ratio": cell["realised_head_ratio"],
+        "realised_ratio": facts["realised_ratio"],
+        "realised_head_ratio": facts["realised_head_ratio"],
         "non_embedding_parameters": counts["non_embedding_parameters"],
         "parameters": counts["parameters"],
         "training_flops_per_token": flops,
         "total_flops": Cell(total, text=f"{total:.2e}"),
-        **{f"{quantity}_mismatch": value for quantity, value in cell["mismatch"].items()},
-        **{f"flops_{label}": cell["counts"][label]["training_flops_per_token"] / flops - 1 for label in others},
-        "learning_rate": Cell(cell["learning_rate"], text=f"{cell['learning_rate']:.2e}"),
+        **{f"{quantity}_mismatch": value for quantity, value in facts["mismatch"].items()},
+        **{f"flops_{label}": facts["counts"][label]["training_flops_per_token"] / flops - 1 for label in others},
+        "learning_rate": Cell(rate, text=f"{rate:.2e}"),
     }
 
 
@@ -127,42 +131,3 @@ def _arm_remarks(document: SweepDocument) -> list[str]:
         settings = ", ".join(f"{key} = {spelt_out(value)}" for key, value in arm["residual"].items() if key != "scheme")
         described.append(arm["label"] + (f" ({settings})" if settings else ""))
     return [f"Schemes: {'; '.join(described)}. Parameters and FLOPs are those of {document['arms'][0]['label']}."]
-
-
-def _budget_remark(document: SweepDocument) -> str:
-    tokens, cells, arms = document["tokens"], document["cells"], document["arms"]
-    total = sum(cell["counts"][arm["label"]]["training_flops_per_token"] * tokens for cell in cells for arm in arms)
-    steps = -(-tokens // document["tokens_per_step"])
-    sentence = f"{len(document['runs'])} runs of {tokens:,} tokens ({steps:,} steps), {total:.3g} FLOPs in all"
-    minutes = document["budget"].get("estimated_minutes")
-    return sentence + (f", about {minutes:.3g} minutes here." if minutes is not None else ".")
-
-
-def unfinished_table(grid: Grid) -> Table | None:
-    """Every run without a result, and why."""
-    rows = tuple(
-        {
-            "cell": run["cell"],
-            "scheme": run["arm"],
-            "status": run["status"],
-            "step": run["step"],
-            "reason": run["error"] or ABSENT,
-        }
-        for run in grid.document["runs"]
-        if run["status"] != "finished"
-    )
-    columns = (
-        Column("cell", "cell"),
-        Column("scheme", "scheme"),
-        Column("status", "status"),
-        Column("step", "step", kind="count"),
-        Column("reason", "reason"),
-    )
-    return Table("unfinished", "Runs without a result", columns, rows) if rows else None
-
-
-def impossible_table(document: SweepDocument) -> Table | None:
-    """Every cell that no shape can stand for, with its numbers."""
-    columns = (Column("cell", "cell"), Column("reason", "why there is no such cell"))
-    rows = tuple({"cell": cell["key"], "reason": cell["reason"]} for cell in document["impossible"])
-    return Table("impossible", "Impossible cells", columns, rows) if rows else None

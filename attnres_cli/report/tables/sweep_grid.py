@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import math
+from collections.abc import Iterable
 
+from attnres_cli.analysis.paired import FEWEST_PAIRS
 from attnres_cli.report.numbers import short_count
-from attnres_cli.report.sweep import QUANTITIES, Grid, Place
+from attnres_cli.report.sweep_grid import QUANTITIES, Grid
+from attnres_cli.report.sweep_results import FAILURES
 from attnres_cli.report.table import ABSENT, Cell, Column, Table
 
-LOWEST_MARK = "★"
+# The lowest cell where seeds show it against its neighbours, and where they do not.
+SHOWN_MARK = "★"
+LOWEST_MARK = "↓"
 
 
 def loss_grids(grid: Grid) -> list[Table]:
@@ -21,7 +25,7 @@ def loss_grids(grid: Grid) -> list[Table]:
             key=f"loss_{label}",
             title=f"Validation loss, {label}",
             columns=_columns(grid),
-            rows=tuple(_loss_row(grid, row, label, scale) for row in grid.rows),
+            rows=tuple(each for row in grid.rows for each in _loss_rows(grid, row, label, scale)),
             caption=_caption(grid) if label == grid.labels[0] else "",
         )
         for label in grid.labels
@@ -35,7 +39,7 @@ def difference_grids(grid: Grid) -> list[Table]:
             key=f"difference_{label}",
             title=f"Δ loss, {label} − {grid.labels[0]} (below zero: {label} is lower)",
             columns=_columns(grid, signed=True),
-            rows=tuple(_difference_row(grid, row, label) for row in grid.rows),
+            rows=tuple(each for row in grid.rows for each in _difference_rows(grid, row, label)),
         )
         for label in grid.labels[1:]
     ]
@@ -53,56 +57,64 @@ def _columns(grid: Grid, *, signed: bool = False) -> tuple[Column, ...]:
 def _column(grid: Grid, ratio: float, signed: bool) -> Column:
     cell = grid.cells.get((None, ratio))
     # One row: all its cells share the column's heading, so the shape can stand there.
-    shape = "" if cell is None else f"{cell['shape']['transformer_blocks']}×{cell['shape']['d_model']}"
-    return Column(f"ratio_{ratio:g}", f"{ratio:g}", unit=shape, kind="number", decimals=4, signed=signed)
+    shape = cell["facts"]["shape"] if cell is not None else None
+    unit = "" if shape is None else f"{shape['transformer_blocks']}×{shape['d_model']}"
+    return Column(f"ratio_{ratio:g}", f"{ratio:g}", unit=unit, kind="number", decimals=4, signed=signed)
 
 
-def _first_cell(row: float | None) -> dict[str, Cell]:
-    return {"row": Cell("loss")} if row is None else {"head_ratio": Cell(row, text=f"{row:g}")}
+def _first_cell(row: float | None, word: str) -> dict[str, Cell]:
+    return {"row": Cell(word)} if row is None else {"head_ratio": Cell(row, text=f"{row:g}")}
 
 
-def _loss_row(grid: Grid, row: float | None, label: str, scale: _HeatScale) -> dict[str, Cell]:
+def _interval_cells(row: float | None) -> dict[str, Cell]:
+    return {"row": Cell("± 95 %")} if row is None else {"head_ratio": Cell(text="± 95 %")}
+
+
+def _loss_rows(grid: Grid, row: float | None, label: str, scale: _HeatScale) -> list[dict[str, Cell]]:
+    """The means, and with more than one seed a row with their intervals."""
     lowest = grid.lowest(label)
-    cells = _first_cell(row)
+    mark = SHOWN_MARK if grid.is_shown(label) else LOWEST_MARK
+    means, halves = _first_cell(row, "loss"), _interval_cells(row)
     for ratio in grid.columns:
-        loss = grid.loss((row, ratio), label)
-        mark = f"{LOWEST_MARK} " if (row, ratio) == lowest else ""
-        if loss is None:
-            cells[f"ratio_{ratio:g}"] = _without_loss(grid.run((row, ratio), label))
-        else:
-            cells[f"ratio_{ratio:g}"] = Cell(loss, text=f"{mark}{loss:.4f}", heat=scale(loss))
-    return cells
+        place, key = (row, ratio), f"ratio_{ratio:g}"
+        mean = grid.mean(place, label)
+        if mean is None:
+            means[key] = _without_loss(grid.status(place, label))
+            halves[key] = Cell(text="")
+            continue
+        short = grid.pairs - mean.n
+        note = f"{short} of {grid.pairs} seeds without a loss" if short else None
+        text = f"{mark} {mean.value:.4f}" if place == lowest else f"{mean.value:.4f}"
+        means[key] = Cell(mean.value, text=text, heat=scale(mean.value), note=note)
+        halves[key] = _half(mean.half)
+    return [means, halves] if grid.pairs > 1 else [means]
 
 
-def _difference_row(grid: Grid, row: float | None, label: str) -> dict[str, Cell]:
-    differences = {place: _difference(grid, place, label) for place in grid.places()}
-    scale = _HeatScale(value for value in differences.values() if value is not None)
-    cells = _first_cell(row)
-    for ratio in grid.columns:
-        value = differences[(row, ratio)]
-        failed = any(
-            (run := grid.run((row, ratio), each)) is not None and _is_failure(run) for each in (label, grid.labels[0])
-        )
-        heat = None if value is None else scale(value)
-        cells[f"ratio_{ratio:g}"] = Cell(value, heat=heat, failed=failed and value is None)
-    return cells
+def _difference_rows(grid: Grid, row: float | None, label: str) -> list[dict[str, Cell]]:
+    found = {ratio: grid.difference((row, ratio), label) for ratio in grid.columns}
+    scale = _HeatScale(each.mean for each in found.values() if each is not None)
+    means, halves = _first_cell(row, "Δ"), _interval_cells(row)
+    for ratio, each in found.items():
+        key = f"ratio_{ratio:g}"
+        if each is None:
+            failed = any(grid.has_failed((row, ratio), one) for one in (label, grid.labels[0]))
+            means[key] = Cell(failed=failed)
+            halves[key] = Cell(text="")
+            continue
+        text = each.text() if each.n >= FEWEST_PAIRS else None
+        means[key] = Cell(each.mean, text=text, heat=scale(each.mean))
+        halves[key] = _half(each.half)
+    return [means, halves] if grid.pairs > 1 else [means]
 
 
-def _difference(grid: Grid, place: Place, label: str) -> float | None:
-    ours, first = grid.loss(place, label), grid.loss(place, grid.labels[0])
-    return None if ours is None or first is None else ours - first
+def _half(half: float) -> Cell:
+    return Cell(text=ABSENT) if math.isnan(half) else Cell(half, text=f"{half:.4f}")
 
 
-def _without_loss(run: Mapping[str, Any] | None) -> Cell:
-    if run is None:
-        return Cell(text=ABSENT)
-    if _is_failure(run):
+def _without_loss(status: str | None) -> Cell:
+    if status in FAILURES:
         return Cell(failed=True)
-    return Cell(text=ABSENT if run["status"] == "planned" else run["status"])
-
-
-def _is_failure(run: Mapping[str, Any]) -> bool:
-    return run["status"] in ("failed", "diverged")
+    return Cell(text=ABSENT if status in (None, "planned") else status)
 
 
 class _HeatScale:
@@ -119,8 +131,10 @@ class _HeatScale:
 def _caption(grid: Grid) -> str:
     document = grid.document
     quantity, words = QUANTITIES[document["request"]["match"]]
-    pinned = document["reference"]["counts"][quantity]
+    pinned = document["facts"]["reference"]["counts"][quantity]
+    shown = any(grid.is_shown(label) for label in grid.labels)
+    star = f"; {SHOWN_MARK} lowest, and shown to be lower than its neighbours" if shown else ""
     return (
         f"nats per token after {short_count(document['tokens'])} training tokens, the same for all cells; "
-        f"{words} matched to {short_count(pinned)}; {LOWEST_MARK} lowest cell"
+        f"{words} matched to {short_count(pinned)}; {LOWEST_MARK} lowest here{star}"
     )

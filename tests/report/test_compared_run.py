@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attnres_cli.report.arms import letter, read_arm, read_arms
+from attnres_cli.report.compared_run import letter, read_run, read_runs
 from tests.fabricated_runs import BLOCK_SCHEME, fabricate, loss_at
 
 
@@ -17,33 +17,34 @@ def test_letters() -> None:
 
 
 def test_a_finished_run_has_no_problems(tmp_path: Path) -> None:
-    arm = read_arm(fabricate(tmp_path, "a", residual=BLOCK_SCHEME), "A")
-    assert arm.problems == ()
-    assert arm.title == "A attnres-block"
-    assert (arm.is_finished, arm.is_broken, arm.step, arm.steps, arm.horizon_tokens) == (True, False, 100, 100, 204800)
-    assert (arm.last_evaluation or {})["loss"] == loss_at(100, 0.0)
-    assert set(arm.observations) == {"magnitudes", "gradients", "depth_weights"}
-    assert arm.where_it_stands() == "finished"
+    seen = read_run(fabricate(tmp_path, "a", residual=BLOCK_SCHEME), "A")
+    assert seen.problems == ()
+    assert seen.title == "A attnres-block"
+    assert (seen.is_finished, seen.is_broken) == (True, False)
+    assert (seen.step, seen.steps, seen.horizon_tokens) == (100, 100, 204800)
+    assert (seen.last_evaluation or {})["loss"] == loss_at(100, 0.0)
+    assert set(seen.observations) == {"magnitudes", "gradients", "depth_weights"}
+    assert seen.where_it_stands() == "finished"
 
 
 def test_an_interrupted_run_says_how_far_it_got(tmp_path: Path) -> None:
-    arm = read_arm(fabricate(tmp_path, "a", until_step=40, status="interrupted"), "A")
-    assert arm.where_it_stands() == "interrupted at step 40 of 100"
-    assert not arm.is_broken
+    seen = read_run(fabricate(tmp_path, "a", until_step=40, status="interrupted"), "A")
+    assert seen.where_it_stands() == "interrupted at step 40 of 100"
+    assert not seen.is_broken
 
 
 def test_a_run_that_goes_on_counts_its_logged_steps(tmp_path: Path) -> None:
     run = fabricate(tmp_path, "a", until_step=40, status="running")
     run.append_metric({"kind": "train", "step": 50, "loss": 2.0})
-    assert read_arm(run, "A").where_it_stands() == "running at step 50 of 100"
+    assert read_run(run, "A").where_it_stands() == "running at step 50 of 100"
 
 
 def test_a_diverged_run_is_broken_and_says_why(tmp_path: Path) -> None:
-    arm = read_arm(fabricate(tmp_path, "a", until_step=0, status="diverged", error="the loss is not finite"), "A")
-    assert arm.is_broken
-    assert "the loss is not finite" in arm.problems
-    assert arm.cell(None).failed
-    assert not arm.cell(1.0).failed
+    seen = read_run(fabricate(tmp_path, "a", until_step=0, status="diverged", error="the loss is not finite"), "A")
+    assert seen.is_broken
+    assert "the loss is not finite" in seen.problems
+    assert seen.cell(None).failed
+    assert not seen.cell(1.0).failed
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "resolved.toml", "state.json", "metrics.jsonl"])
@@ -58,11 +59,11 @@ def test_any_broken_file_is_a_sentence_and_no_error(tmp_path: Path, name: str, d
         path.write_bytes(b"\xff{]\n\x00")
     if damage == "folder":
         path.mkdir()
-    arms = read_arms([run, fabricate(tmp_path, "b")])
+    seen = read_runs([run, fabricate(tmp_path, "b")])
     if (name, damage) != ("resolved.toml", "empty"):  # an empty TOML file is valid; it holds nothing
-        assert arms[0].problems
-    assert arms[1].problems == ()
-    assert arms[0].title.startswith("A ")
+        assert seen[0].problems
+    assert seen[1].problems == ()
+    assert seen[0].title.startswith("A ")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +72,9 @@ def test_any_broken_file_is_a_sentence_and_no_error(tmp_path: Path, name: str, d
 def test_a_manifest_of_the_wrong_shape_says_nothing_and_breaks_nothing(tmp_path: Path, manifest: str) -> None:
     run = fabricate(tmp_path, "a")
     run.manifest_path.write_text(manifest)
-    arm = read_arm(run, "A")
-    assert arm.horizon_tokens is None
-    assert arm.facts["manifest.data.data_hash"] is None
+    seen = read_run(run, "A")
+    assert seen.horizon_tokens is None
+    assert seen.facts["manifest.data.data_hash"] is None
 
 
 def test_torn_lines_are_counted_and_the_latest_observation_holds(tmp_path: Path) -> None:
@@ -81,14 +82,22 @@ def test_torn_lines_are_counted_and_the_latest_observation_holds(tmp_path: Path)
     run.append_observation({"observer": "magnitudes", "step": 50, "summary": {"stream_rms": [9.0]}})
     with run.metrics_path.open("a") as handle:
         handle.write('{"kind": "ev')
-    arm = read_arm(run, "A")
-    assert arm.problems == ("metrics.jsonl: 1 torn line left out",)
-    assert arm.observations["magnitudes"]["step"] == 100
+    seen = read_run(run, "A")
+    assert seen.problems == ("metrics.jsonl: 1 torn line left out",)
+    assert seen.observations["magnitudes"]["step"] == 100
 
 
 @pytest.mark.parametrize("summary", [None, 3, [], {"stream_rms": "x"}, {"stream_rms": [1.0, None, "x"]}])
 def test_an_observation_of_the_wrong_shape_has_no_numbers(tmp_path: Path, summary: object) -> None:
     run = fabricate(tmp_path, "a", observed=False)
     run.append_observation({"observer": "magnitudes", "step": 100, "summary": summary})
-    numbers = read_arm(run, "A").observation("magnitudes", "stream_rms")["stream_rms"]
+    numbers = read_run(run, "A").observation("magnitudes", "stream_rms")["stream_rms"]
     assert numbers in ([], [1.0, None, None])
+
+
+@pytest.mark.parametrize("loss", ["NaN", "1e308", "-1e200", "null", '"low"', "true"])
+def test_a_last_loss_that_no_statistics_can_be_made_of_is_none(tmp_path: Path, loss: str) -> None:
+    run = fabricate(tmp_path, "a")
+    with run.metrics_path.open("a") as handle:
+        handle.write(f'{{"kind": "eval", "step": 100, "tokens": 204800, "loss": {loss}}}\n')
+    assert read_run(run, "A").end_loss is None

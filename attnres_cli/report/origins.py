@@ -1,0 +1,91 @@
+"""Where the runs of a comparison come from: a study that planned them, a tune whose trials they were, an overlay that a
+tune left. Runs that chose a learning rate carry no verdict; runs beyond a plan carry an exploratory one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from attnres_cli.report.arms import Arm
+from attnres_cli.report.compared_run import ComparedRun
+from attnres_cli.report.group_plan import is_tune
+from attnres_cli.report.phrases import listed
+from attnres_cli.report.study import StudyMark, label, study_of_group, why_exploratory
+
+TUNED_OVERLAY = "tuned-"
+RATE = "train.learning_rate"
+
+
+@dataclass(frozen=True)
+class Origins:
+    """studies: by the folder of their runs. tunes: folders of trials."""
+
+    studies: Mapping[Path, StudyMark] = field(default_factory=dict)
+    tunes: frozenset[Path] = frozenset()
+
+    @property
+    def marks(self) -> list[StudyMark]:
+        """Every study once."""
+        return list({mark.hash: mark for mark in self.studies.values()}.values())
+
+    @property
+    def titles(self) -> str | None:
+        """Of all studies; None where there is none."""
+        return listed([mark.title for mark in self.marks]) or None
+
+    def are_trials(self, runs: Iterable[ComparedRun]) -> bool:
+        """Whether a run among these chose a learning rate."""
+        return any(run.path.parent in self.tunes for run in runs)
+
+    def beyond_plan(self, runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+        """Which of the runs that are compared with each other their studies did not plan, and why; empty without a
+        study."""
+        found: dict[str, list[str]] = {}
+        for mark in {study.hash: study for run in runs if (study := self.studies.get(run.path.parent))}.values():
+            for run in runs:
+                if label(mark, str(run.manifest.get("preset_digest"))) == "exploratory":
+                    reason = f"beyond {mark.title}: {why_exploratory(mark, run.resolved)}"
+                    found.setdefault(reason, []).append(run.label)
+        return tuple(f"{listed(names)}: {reason}" for reason, names in found.items())
+
+    def tuning_runs(self, arm: Arm) -> int | None:
+        """How many runs chose the arm's learning rate: 0 where its study says that none did, None where that is not
+        known."""
+        counts = {self._tuning_runs(run) for run in arm.counted}
+        return counts.pop() if len(counts) == 1 else None
+
+    def _tuning_runs(self, run: ComparedRun) -> int | None:
+        study = self.studies.get(run.path.parent)
+        if study is None:
+            return None
+        return study.tuning_runs.get(study.arm_of.get(str(run.manifest.get("preset_digest")), ""))
+
+
+def read_origins(runs: Iterable[ComparedRun]) -> Origins:
+    """Of the folders that the runs lie in."""
+    folders = list(dict.fromkeys(run.path.parent for run in runs))
+    studies = {folder: mark for folder in folders if (mark := study_of_group(folder)) is not None}
+    return Origins(studies, frozenset(folder for folder in folders if is_tune(folder)))
+
+
+def tuned_overlay(arm: Arm) -> str | None:
+    """The overlay that a tune left for this arm, where its runs' command lines name it and do not say the rate again."""
+    found = {_tuned_overlay(run) for run in arm.counted}
+    return found.pop() if len(found) == 1 else None
+
+
+def _tuned_overlay(run: ComparedRun) -> str | None:
+    """tuned-<preset>-<arm>, as tunes call their overlays; another arm's rate is not this arm's own."""
+    try:
+        words = shlex.split(str(run.manifest.get("command", "")))
+    except ValueError:
+        return None
+    if any(word.removeprefix("--set=").startswith(RATE) for word in words):
+        return None
+    values = [word.removeprefix("--overlay=") for word in words if word.startswith("--overlay=")]
+    values += [value for option, value in zip(words, words[1:], strict=False) if option == "--overlay"]
+    names = [PurePath(value).name.removesuffix(".toml") for value in values]
+    return next((name for name in names if name.startswith(TUNED_OVERLAY) and name.endswith(f"-{run.scheme}")), None)

@@ -1,0 +1,37 @@
+"""From a sweep's file to the preset of one of its runs: base preset + arm + changes + seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from attnres_cli.sweep.results import Arm, Run, Sweep
+
+if TYPE_CHECKING:
+    from attnres_cli.preset.preset import Preset
+
+SEED = "train.seed"
+HORIZON = "train.horizon_tokens"
+
+
+def base_preset(sweep: Sweep) -> Preset:
+    """The preset that the sweep started from."""
+    from attnres_cli.preset.reading import preset_from_dict
+
+    values, name, source_text = (sweep.preset[key] for key in ("values", "name", "source_text"))
+    return replace(preset_from_dict(values, name), source_text=source_text)
+
+
+def run_preset(sweep: Sweep, run: Run) -> Preset:
+    """The resolved preset of one run, from the sweep file alone."""
+    return with_arm(base_preset(sweep), sweep.arm(run.arm), {**run.changes, SEED: run.seed})
+
+
+def with_arm(preset: Preset, arm: Arm, changes: Mapping[str, Any]) -> Preset:
+    """`preset` with the arm's whole [residual] section and its other keys, then with `changes` ("section.key" → value;
+    None: left out). Raises UserError where that is no valid preset."""
+    theirs = preset.to_dict().get("residual", {})
+    dropped = {f"residual.{key}": None for key in theirs if key not in arm.residual}
+    own = {f"residual.{key}": value for key, value in arm.residual.items()}
+    return preset.replace({**dropped, **own, **arm.changes, **changes})

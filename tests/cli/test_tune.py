@@ -1,0 +1,237 @@
+"""`attnres tune` through the program's entry point, with trainings of a fraction of a second."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.cli.app import run
+from attnres_cli.preset.reading import load_preset
+from attnres_cli.runs.lookup import find_run
+from attnres_cli.sweep.results import SweepDirectory
+from attnres_cli.sweep.tuned_overlays import Mark, overlay_path, read_mark
+from tests.small import small_preset
+
+TUNE = ["--residual", "prenorm", "--residual", "attnres-full", "--jobs", "1", "--name", "t", "--points", "3"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder_with_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    size: dict[str, Any] = {"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"], "eval.every_steps": 0}
+    Path("small.toml").write_text(small_preset(**size).to_toml())
+    hot = small_preset(**{**size, "train.learning_rate": 1e30, "train.grad_clip": 0.0})
+    Path("hot.toml").write_text(hot.to_toml())
+
+
+def printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def tuned(document: dict[str, Any], arm: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in document["tuned"] if each["arm"] == arm)
+    return found
+
+
+def by_rate(document: dict[str, Any], arm: str) -> dict[float, float]:
+    return {row["changes"]["train.learning_rate"]: row["loss"] for row in document["runs"] if row["arm"] == arm}
+
+
+def test_a_dry_run_prices_every_stage_and_trains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["tune", "./small.toml", *TUNE, "--horizon-fraction", "0.5", "--weight-decay", "--query-lr-factor"]
+    assert run([*words, "--seeds", "2", "--dry-run", "--json"]) == 0
+    plan = printed_json(capsys)
+    trials = 3 + 2 + 2 + 2 + 3
+    assert plan["price"]["runs"] == 2 * 2 * trials
+    assert plan["price"]["tokens"] == 2 * 2 * ((trials - 3) * 192 + 3 * 384)
+    assert plan["price"]["minutes"] > 0
+    assert {row["seed"] for row in plan["runs"]} == {1000, 1001}
+    for row in plan["tables"]["plan"]["rows"]:
+        assert row["trials"] == trials
+    assert not Path("runs").exists()
+    assert not Path("presets").exists()
+
+
+def test_every_arm_is_searched_coarse_to_fine_and_the_best_is_the_lowest(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["tune", "./small.toml", *TUNE, "--json"])
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    base = load_preset("./small.toml").train.learning_rate
+    for arm in ("prenorm", "attnres-full"):
+        losses = by_rate(document, arm)
+        assert len(losses) == 5
+        for rate, loss in losses.items():  # every number is that of a run
+            folder = next(row["folder"] for row in document["runs"]
+                          if row["arm"] == arm and row["changes"]["train.learning_rate"] == rate)  # fmt: skip
+            record = find_run(f"t/{folder}", Path("runs"))
+            assert record.evaluations()[-1]["loss"] == loss
+            assert (record.manifest()["seed"], record.resolved()["train"]["learning_rate"]) == (1000, rate)
+        coarse = {factor: losses[float(f"{base * factor:.4g}")] for factor in (0.5, 1, 2)}
+        winner = min(coarse, key=lambda factor: coarse[factor])
+        fine = {float(f"{base * winner * factor:.4g}") for factor in (2**-0.5, 2**0.5)}
+        assert losses.keys() == fine | {float(f"{base * factor:.4g}") for factor in coarse}
+        facts = tuned(document, arm)
+        assert (facts["best"]["learning_rate"], facts["loss"]) == min(losses.items(), key=lambda item: item[1])
+        assert facts["common_loss"] == losses[base]
+        at_edge = facts["best"]["learning_rate"] in (min(losses), max(losses))
+        assert facts["is_tuned"] is not at_edge
+        assert overlay_path("small", arm).exists() is not at_edge
+    assert code == (0 if all(each["is_tuned"] for each in document["tuned"]) else 6)
+
+
+def test_an_optimum_at_the_edge_is_not_tuned_and_widening_trains_only_what_is_new(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    low = ["--set", "train.learning_rate=1e-6"]  # six steps of this hardly move: higher is better throughout
+    assert run(["tune", "./small.toml", *TUNE, *low]) == 6
+    said = capsys.readouterr().out
+    assert "prenorm: not tuned: its lowest loss is at the highest learning rate tried, 2.828e-06" in said
+    assert "--name t --points 5" in said
+    assert not Path("presets").exists()
+    stamps = {path: path.stat().st_mtime_ns for path in Path("runs/t").glob("*/metrics.jsonl")}
+    assert run(["tune", "./small.toml", *TUNE, *low, "--points", "5", "--json"]) == 6
+    wider = by_rate(printed_json(capsys), "prenorm")
+    assert max(wider) == pytest.approx(1e-6 * 4 * 2**0.5, rel=1e-3)
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+
+def test_a_diverged_trial_is_a_side_that_was_tried_and_the_overlay_says_all_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rates = ["--set", "train.learning_rate=0.02", "--points", "7"]
+    words = ["tune", "./small.toml", *TUNE, *rates]
+    code = run(words)
+    captured = capsys.readouterr()
+    document = SweepDirectory(Path("runs/t")).document()
+    losses = by_rate(document, "prenorm")
+    best = min(losses, key=lambda rate: losses[rate])
+    assert best not in (min(losses), max(losses))
+    assert code == 0
+    path = overlay_path("small", "prenorm")
+    assert f"wrote {path}" in captured.err
+    text = path.read_text()
+    for rate, loss in losses.items():
+        assert f"#   {rate:g}, 384 tokens: {loss:.4f}" in text
+    assert read_mark(path) == Mark("t", "small", document["preset"]["digest"], "prenorm", 9, 1, 384)
+    assert tomllib.loads(text)["train"] == {"learning_rate": best}
+    # `--overlay` finds it, and it is the arm at its rate.
+    put_on = load_preset("./small.toml", overlays=["tuned-small-attnres-full"])
+    plain = load_preset("./small.toml", residual="attnres-full")
+    assert put_on.residual == plain.residual
+    assert put_on == plain.replace({"train.learning_rate": put_on.train.learning_rate})
+    # The same command again trains nothing and says the same.
+    assert run(words) == 0
+    again = capsys.readouterr()
+    assert again.out == captured.out
+    assert "nothing left to train" in again.err
+
+
+def test_an_overlay_is_never_written_over_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+    path = overlay_path("small", "prenorm")
+    path.parent.mkdir(parents=True)
+    path.write_text("# mine\n[train]\nlearning_rate = 1.0\n")
+    assert run(["tune", "./small.toml", *TUNE]) == 2
+    assert f"There is already an overlay {path}" in capsys.readouterr().err
+    assert path.read_text().startswith("# mine")
+    assert not Path("runs").exists()
+    assert run(["tune", "./small.toml", *TUNE, "--set", "train.learning_rate=0.02", "--points", "7", "--force"]) == 0
+    mark = read_mark(path)
+    assert mark is not None
+    assert mark.tune == "t"
+
+
+def test_all_trials_diverge(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "./hot.toml", *TUNE]) == 6
+    captured = capsys.readouterr()
+    assert captured.out.count("diverged") >= 6
+    assert len(SweepDirectory(Path("runs/t")).document()["runs"]) == 6  # no stage follows
+    assert "Traceback" not in captured.err
+    assert not Path("presets").exists()
+
+
+def test_a_short_search_is_checked_at_the_full_horizon(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["tune", "./small.toml", *TUNE, "--set", "train.learning_rate=0.02", "--horizon-fraction", "0.5"]
+    run([*words, "--points", "7", "--json"])
+    document = printed_json(capsys)
+    for arm in ("prenorm", "attnres-full"):
+        runs = [row for row in document["runs"] if row["arm"] == arm]
+        short = {row["changes"]["train.learning_rate"]: row["loss"] for row in runs if row["planned_tokens"] == 192}
+        full = {row["changes"]["train.learning_rate"]: row["loss"] for row in runs if row["planned_tokens"] == 384}
+        winner = min(short, key=lambda rate: short[rate])
+        assert sorted(full)[1] == winner
+        assert sorted(full) == pytest.approx([winner / 2**0.5, winner, winner * 2**0.5], rel=1e-3)
+        facts = tuned(document, arm)
+        assert facts["search_loss"] == short[winner]
+        assert facts["loss"] == min(full.values())
+        if min(full, key=lambda rate: full[rate]) != winner:
+            assert facts["edges"][0]["at_full_horizon"]
+            assert not facts["is_tuned"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--points", "4"], "--points 4"),
+        (["--points", "17"], "--points 17"),
+        (["--horizon-fraction", "0"], "--horizon-fraction 0"),
+        (["--horizon-fraction", "0.99"], "--horizon-fraction 0.99"),
+        (["--query-lr-factor"], "No arm has depth queries"),
+        (["--weight-decay", "--set", "train.weight_decay=0.0"], "The weight decay is 0"),
+        (["--seeds", "0"], "--seeds 0"),
+    ],
+)
+def test_what_is_no_search_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "./small.toml", "--residual", "prenorm", "--residual", "rezero", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not Path("runs").exists()
+
+
+def test_another_request_under_the_same_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "./small.toml", *TUNE, "--set", "train.learning_rate=0.02"]) in (0, 6)
+    assert run(["tune", "./small.toml", *TUNE, "--set", "train.learning_rate=0.03"]) == 3
+    assert "train.learning_rate was 0.02 and is now 0.03" in capsys.readouterr().err
+
+
+def test_a_tune_that_was_stopped_goes_on_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["tune", "./small.toml", *TUNE, "--json"]
+    code = run(words)
+    whole = printed_json(capsys)
+    # As it was after the first stage, with one of its runs not begun.
+    document = SweepDirectory(Path("runs/t")).document()
+    coarse = {document["cells"][index]["key"] for index, cell in enumerate(document["cells"])
+              if cell["facts"]["trial"]["rate"] % 4 == 0}  # fmt: skip
+    kept = [row for row in document["runs"] if row["cell"] in coarse][:-1]
+    for row in document["runs"]:
+        if row not in kept:
+            shutil.rmtree(Path("runs/t") / row["folder"])
+    Path("runs/t/sweep.json").write_text(json.dumps({**document, "runs": kept, "status": "interrupted"}))
+    stamps = {path: path.stat().st_mtime_ns for path in Path("runs/t").glob("*/metrics.jsonl")}
+    assert len(stamps) == 5
+    assert run(words) == code
+    assert printed_json(capsys)["tuned"] == whole["tuned"]
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert len(list(Path("runs/t").glob("*/metrics.jsonl"))) == 10
+
+
+def test_a_failed_trial_is_a_row_and_its_arm_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = ["tune", "./small.toml", *TUNE]
+    assert run(sweep) in (0, 6)
+    document = SweepDirectory(Path("runs/t")).document()
+    first = next(row for row in document["runs"] if row["arm"] == "prenorm")
+    shutil.rmtree(Path("runs/t") / first["folder"])
+    failed = [{**row, "status": "failed", "loss": None, "error": "its process was killed by SIGKILL"}
+              if row is first else row for row in document["runs"]]  # fmt: skip
+    Path("runs/t/sweep.json").write_text(json.dumps({**document, "runs": failed}))
+    capsys.readouterr()
+    assert run(["sweep", "show", "t"]) == 0
+    said = capsys.readouterr().out
+    assert "prenorm: not tuned yet: trials are missing." in said
+    assert "its process was killed by SIGKILL" in said
+    assert run([*sweep, "--json"]) in (0, 6)  # tried again
+    assert {row["status"] for row in printed_json(capsys)["runs"]} == {"finished"}

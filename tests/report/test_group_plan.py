@@ -1,0 +1,64 @@
+"""What a group's sweep file adds to a comparison, and that it may say anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnres_cli.report.group_plan import Plan, planned_residuals, read_plan
+from tests.fabricated_runs import BLOCK_SCHEME, RESOLVED
+from tests.report.groups import BLOCK, baseline, block, comparison
+
+
+def plan_of(root: Path, content: Any) -> Plan:
+    runs = [*baseline(root, 2), *block(root, [0.1, 0.1])]
+    (root / "sweep.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    return read_plan([root, root], comparison(runs).arms)
+
+
+def sweep(**changes: Any) -> dict[str, Any]:
+    """A sweep of two arms and three seeds of which the third was added, and one run has not begun."""
+    residuals = {"one": RESOLVED["residual"], "two": BLOCK_SCHEME}
+    runs = [
+        {"arm": arm, "seed": seed, "status": "planned" if (arm, seed) == ("two", 2) else "finished"}
+        for arm in residuals
+        for seed in range(3)
+    ]
+    return {
+        "arms": [{"label": label, "residual": residual} for label, residual in residuals.items()],
+        "seeds": [0, 1, 2], "planned_seeds": 2, "cells": [{"key": ""}], "runs": runs, **changes,
+    }  # fmt: skip
+
+
+def test_runs_that_have_not_begun_and_seeds_that_were_added(tmp_path: Path) -> None:
+    assert plan_of(tmp_path, sweep()) == Plan({BLOCK: ("two seed 2",)}, frozenset({2}))
+
+
+def test_a_grid_of_several_cells_is_not_waited_for(tmp_path: Path) -> None:
+    assert plan_of(tmp_path, sweep(cells=[{"key": "a"}, {"key": "b"}])).waiting == {}
+
+
+def test_arms_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
+    plan_of(tmp_path, sweep())
+    assert planned_residuals(tmp_path) == [RESOLVED["residual"], BLOCK_SCHEME]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{", "[]", "{}", {"arms": 3, "runs": "x", "seeds": {}, "planned_seeds": None}, {"arms": [3], "runs": [None, {}]}],
+)
+def test_a_file_that_says_something_else_plans_nothing(tmp_path: Path, content: Any) -> None:
+    assert plan_of(tmp_path, content) == Plan()
+
+
+def test_the_engine_writes_what_is_read_here(tmp_path: Path) -> None:
+    """The names of the fields, held together with those of the engine."""
+    from attnres_cli.sweep.results import FILE_NAME, Arm, Run, Sweep
+
+    assert FILE_NAME == "sweep.json"
+    assert {"label", "residual"} <= set(Arm.__dataclass_fields__)
+    assert {"arm", "seed", "status"} <= set(Run.__dataclass_fields__)
+    assert {"arms", "runs", "seeds", "planned_seeds", "cells"} <= set(Sweep.__dataclass_fields__)
