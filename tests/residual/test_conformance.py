@@ -15,7 +15,7 @@ from attnres_cli.residual.parameters import Role
 from attnres_cli.residual.protocol import Site, State
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.step import take_step
-from tests.small import EVERY, SCHEMES, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from tests.small import EVERY, FORMS, SCHEMES, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 
@@ -153,11 +153,15 @@ def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> 
     assert model.embedding.weight.grad is not None
 
 
-# A scheme that has blocks is traced with blocks of several sublayers.
-TRACED = {name: r for name, r in SCHEMES.items() if f"{name}, blocks of 3" not in SCHEMES}
+# A scheme that has blocks is traced with blocks of several sublayers; further forms of schemes in the slow lane.
+TRACED = [
+    pytest.param(residual, id=name, marks=[pytest.mark.slow] if name in FORMS else [])
+    for name, residual in SCHEMES.items()
+    if f"{name}, blocks of 3" not in SCHEMES
+]
 
 
-@pytest.mark.parametrize("residual", TRACED.values(), ids=TRACED.keys())
+@pytest.mark.parametrize("residual", TRACED)
 def test_no_graph_break(residual: dict[str, Any]) -> None:
     """Tracing takes time with every sublayer: two transformer blocks have all there is."""
     torch._dynamo.reset()
@@ -197,7 +201,7 @@ def test_twenty_steps_lower_the_loss(residual: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("residual", SCHEMES.values(), ids=SCHEMES.keys())
-def test_ten_steps_and_ten_more_are_twenty(residual: dict[str, Any]) -> None:
+def test_five_steps_and_five_more_are_ten(residual: dict[str, Any]) -> None:
     """A model and an optimiser that were put away and taken out again go on bit for bit."""
 
     def trained(kept: tuple[dict[str, Any], dict[str, Any]] | None, steps: range) -> Any:
@@ -213,7 +217,7 @@ def test_ten_steps_and_ten_more_are_twenty(residual: dict[str, Any]) -> None:
             n: t.clone() for n, t in optimiser.tensors().items()
         }
 
-    whole, parts = trained(None, range(20)), trained(trained(None, range(10)), range(10, 20))
+    whole, parts = trained(None, range(10)), trained(trained(None, range(5)), range(5, 10))
     for one, other in zip(whole, parts, strict=True):
         assert one.keys() == other.keys()
         assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
