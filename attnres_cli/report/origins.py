@@ -15,6 +15,7 @@ from attnres_cli.report.group_plan import is_tune
 from attnres_cli.report.phrases import listed
 from attnres_cli.report.study import StudyMark, label, study_of_group, why_exploratory
 
+TRIALS = "these runs chose learning rates; no verdict rests on them"
 TUNED_OVERLAY = "tuned-"
 RATE = "train.learning_rate"
 
@@ -72,7 +73,7 @@ def read_origins(runs: Iterable[ComparedRun]) -> Origins:
 
 
 def tuned_overlay(arm: Arm) -> str | None:
-    """The overlay that a tune left for this arm, where its runs' command lines name it and do not say the rate again."""
+    """The overlay that a tune left for this arm, where its runs' command lines name it and say no other rate."""
     found = {_tuned_overlay(run) for run in arm.counted}
     return found.pop() if len(found) == 1 else None
 

@@ -21,6 +21,7 @@ from attnres_cli.analysis.power import smallest_detectable
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.budgets import BUDGETS, AtEqual, Budget, at_equal
 from attnres_cli.report.comparison import Comparison
+from attnres_cli.report.origins import TRIALS
 from attnres_cli.report.pairing import Pairing, named, why_unfair
 from attnres_cli.report.phrases import counted, interval, listed, nats, probability, times
 from attnres_cli.report.rates import tuning_caveat
@@ -31,7 +32,6 @@ POWER = 0.8
 Outcome = Literal["better", "worse", "equal", "not shown", "too few", "unfinished", "unfair", "diverged", "trials"]
 SHOWN: tuple[Outcome, ...] = ("better", "worse", "equal")
 NO_VERDICT: tuple[Outcome, ...] = ("too few", "unfinished", "unfair", "diverged", "trials")
-TRIALS = "these runs chose learning rates; no verdict rests on them"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def _choice(comparison: Comparison, arm: Arm) -> str | None:
     runs = comparison.origins.tuning_runs(arm)
     if runs is None:
         overlay = tuned_overlay(arm)
-        return None if overlay is None else f"tuned (overlay {overlay})"
+        return None if overlay is None else f"tuned, overlay {overlay}"
     return f"tuned by {counted(runs, 'run')}" if runs else UNTUNED
 
 

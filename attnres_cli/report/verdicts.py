@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
-from attnres_cli.report.paired_verdicts import TRIALS
+from attnres_cli.report.origins import TRIALS
 from attnres_cli.report.pairing import why_not_ended, why_unfair
 from attnres_cli.report.phrases import nats, times
 from attnres_cli.report.rates import tuning_caveat
@@ -31,8 +31,8 @@ class Verdict:
 
     delta_nats: validation loss of the run minus the baseline's at `tokens`, the end of the schedule; None when refused.
     reasons: why it was refused. holds_at_equal: per budget, whether the sign was still seen when the dearer run had
-    to stop at the budget of the cheaper one; None where that is not known. exploratory: why it is exploratory: runs that
-    a study did not plan.
+    to stop at the budget of the cheaper one; None where that is not known. exploratory: which runs a study did not
+    plan, and why; empty where it is not exploratory.
     """
 
     label: str
@@ -106,8 +106,15 @@ def _verdict(two: _Two) -> Verdict:
     tuned = tuning_caveat(two.comparison, two.comparison.others[two.index])
     sentences += [] if tuned is None else [tuned]
     return Verdict(
-        run.label, baseline.label, outcome, " ".join(sentences), delta, tokens, (), holds, exploratory
-    )  # fmt: skip
+        run.label,
+        baseline.label,
+        outcome,
+        " ".join(sentences),
+        delta,
+        tokens,
+        holds_at_equal=holds,
+        exploratory=exploratory,
+    )
 
 
 def _reasons_to_refuse(baseline: ComparedRun, run: ComparedRun) -> list[str]:

@@ -14,7 +14,8 @@ from attnres_cli.errors import ExitCode
 from attnres_cli.runs.directory import RunDirectory
 from tests.cli.starting import on_a_terminal
 from tests.fabricated_runs import FULL_SCHEME, fabricate, fabricate_arm
-from tests.report.groups import BASE, BLOCK, NOT_SHOWN, baseline, block, end
+from tests.report.groups import BASE, BLOCK, NOT_SHOWN, baseline, block, end, planned_by_a_study
+from tests.small import small_preset
 
 # So small that a whole training step of it takes milliseconds.
 TINY = {
@@ -200,6 +201,65 @@ def test_conditions_work_on_single_runs(root: Path, capsys: pytest.CaptureFixtur
     words = (f"study/{BASE}-s0", f"study/{BLOCK}-s0", "--fail-on")
     compare(capsys, *words, CONDITION)
     compare(capsys, *words, "B.delta < 0", code=ExitCode.THRESHOLD)
+
+
+# ------------------------------------------------------------------ studies, tunes
+
+
+def test_a_study_is_named_with_its_verdict_and_what_is_beyond_it(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = root / "study"
+    runs = [RunDirectory(folder / f"{name}-s{seed}") for name in (BASE, BLOCK) for seed in range(5)]
+    hash_ = planned_by_a_study(folder, runs, seeds=range(3), tuning=(7, 7))
+    text = compare(capsys, "study")
+    assert f"Runs of study first (plan {hash_[:12]})." in text
+    assert "seed 3 is not in the plan" in text
+    document = compare_json(capsys, "study")
+    assert document["studies"] == [{"name": "first", "hash": hash_}]
+    assert document["verdicts"][0]["exploratory"] is True
+    planned = compare_json(capsys, *(f"study/*-s{seed}" for seed in range(3)))
+    assert (planned["verdicts"][0]["outcome"], planned["verdicts"][0]["exploratory"]) == ("better", False)
+    assert [arm["tuning_runs"] for arm in planned["arms"]] == [7, 7]
+    alone = compare_json(capsys, f"study/{BASE}-s4", f"study/{BLOCK}-s4")
+    assert alone["verdicts"][0]["exploratory"] is True
+
+
+def test_a_study_that_was_trained_is_read_by_its_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not by one that a test wrote: the names of the fields are the engine's."""
+    monkeypatch.chdir(tmp_path)
+    size: dict[str, Any] = {"train.horizon_tokens": 64 * 4, "eval.every_steps": 0}
+    Path("small.toml").write_text(small_preset(**size).to_toml())
+    words = ["study", "new", "./small.toml", "--arms", f"{BASE},attnres-full", "--seeds", "3", "--name", "s", "--json"]
+    assert run(words) == 0
+    frozen = json.loads(capsys.readouterr().out)
+    assert run(["study", "run", "s", "--jobs", "1"]) == 0
+    capsys.readouterr()
+    document = compare_json(capsys, "s")
+    assert document["studies"] == [{"name": "s", "hash": frozen["hash"]}]
+    assert [(each["pairs"], each["arm"]) for each in document["tables"]["verdict"]["rows"]] == [(3, "attnres-full")]
+    assert document["verdicts"][0]["exploratory"] is False
+    assert [arm["tuning_runs"] for arm in document["arms"]] == [0, 0]
+    assert any("no arm is tuned" in note for note in document["tables"]["verdict"]["notes"])
+    assert run(["study", "run", "s", "--jobs", "1", "--seeds", "4"]) == 0
+    capsys.readouterr()
+    verdict = compare_json(capsys, "s")["verdicts"][0]
+    assert (len(verdict["seeds"]), verdict["exploratory"]) == (4, True)
+    assert "seed 3 is not in the plan" in verdict["exploratory_because"][0]
+
+
+@pytest.mark.parametrize("words", [("study",), ("study/*",), (f"study/{BASE}-s0", f"study/{BLOCK}-s0")])
+def test_the_runs_of_a_tune_give_no_verdict(
+    root: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    (root / "study" / "sweep.json").write_text('{"kind": "tune"}')
+    text = compare(capsys, *words)
+    assert "NO VERDICT" in text
+    assert "these runs chose learning rates; no verdict rests on them" in text
+    assert "shown to be" not in text
+    compare(capsys, *words, "--equivalent-within", "1", code=ExitCode.THRESHOLD)
 
 
 # ------------------------------------------------------------------ the bench, the terminal

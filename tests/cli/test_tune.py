@@ -235,3 +235,32 @@ def test_a_failed_trial_is_a_row_and_its_arm_waits_for_it(capsys: pytest.Capture
     assert "its process was killed by SIGKILL" in said
     assert run([*sweep, "--json"]) in (0, 6)  # tried again
     assert {row["status"] for row in printed_json(capsys)["runs"]} == {"finished"}
+
+
+def test_no_verdict_rests_on_a_tune(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "./small.toml", *TUNE, "--seeds", "3"]) in (0, 6)
+    capsys.readouterr()
+    assert run(["compare", "t", "--no-bench", "--json"]) == 0
+    [verdict] = printed_json(capsys)["verdicts"]
+    assert (verdict["kind"], verdict["outcome"]) == ("no verdict", "trials")
+    assert verdict["reasons"] == ["these runs chose learning rates; no verdict rests on them"]
+
+
+def test_what_is_left_of_a_tune_is_resumed_and_sends_on_to_the_tune(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "./small.toml", *TUNE]) in (0, 6)
+    document = SweepDirectory(Path("runs/t")).document()
+    capsys.readouterr()
+    began = "attnres tune ./small.toml --points 3"
+    for command, goes_on in (
+        (f"{began} --name t", f"{began} --name t\n"),
+        (began, f"{began} --name t\n"),
+        ("python -m pytest", "attnres tune … --name t\n"),
+    ):
+        # A rate that was too high is a result, and no reason for another exit code.
+        rows = [{**row, "status": "diverged" if row is document["runs"][0] else row["status"]}
+                for row in document["runs"]]  # fmt: skip
+        Path("runs/t/sweep.json").write_text(json.dumps({**document, "runs": rows, "command": command}))
+        assert run(["sweep", "resume", "t"]) == 0
+        said = capsys.readouterr().err
+        assert said.endswith(f"choose the next trials and write the overlays with: {goes_on}")
+        assert "attnres compare" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,3 +65,40 @@ def end(run: RunDirectory, key: str = "loss") -> float:
     """A figure of the last evaluation, read without the program."""
     value: float = [row for row in raw(run) if row["kind"] == "eval"][-1][key]
     return value
+
+
+def planned_by_a_study(
+    root: Path,
+    runs: Sequence[RunDirectory],
+    *,
+    seeds: Sequence[int],
+    tuning: Sequence[int] = (0, 0),
+    name: str = "first",
+) -> str:
+    """Write the sweep file of a study over the runs in the folder `root`, and return the plan's hash.
+
+    seeds: of the plan; runs with other seeds are beyond it. tuning: trials of each arm, in the order of their runs.
+    """
+    hash_ = hashlib.sha256(name.encode()).hexdigest()
+    rows, residuals = [], {}
+    for run in runs:
+        manifest, digest = run.manifest(), hashlib.sha256(run.name.encode()).hexdigest()
+        run.write_manifest({**manifest, "preset_digest": digest})
+        arm = manifest["scheme"]
+        residuals[arm] = run.resolved()["residual"]
+        rows.append({"arm": arm, "seed": manifest["seed"], "digest": digest, "status": "finished"})
+    plan = {
+        "seeds": list(seeds),
+        "horizon_tokens": 204800,
+        "arms": [{"label": arm, "tuning": {"trials": trials, "seeds": 1}}
+                 for arm, trials in zip(residuals, tuning, strict=True)],
+    }  # fmt: skip
+    document = {
+        "kind": "study",
+        "arms": [{"label": arm, "residual": residual} for arm, residual in residuals.items()],
+        "cells": [{"key": ""}],
+        "runs": rows,
+        "request": {"study": {"name": name, "hash": hash_, "plan": plan}},
+    }
+    (root / "sweep.json").write_text(json.dumps(document))
+    return hash_

@@ -181,7 +181,8 @@ def test_seeds_that_were_added_later_make_a_finding_exploratory(tmp_path: Path) 
     found = comparison([*baseline(tmp_path), *block(tmp_path)])
     for seeds, exploratory in (({3, 4}, True), ({7}, False), (set(), False)):
         [verdict] = paired_verdicts(replace(found, plan=Plan(added_seeds=frozenset(seeds))))
-        assert (verdict.outcome, verdict.exploratory) == ("better", exploratory)
+        assert (verdict.outcome, bool(verdict.exploratory)) == ("better", exploratory)
+        assert verdict.to_dict()["exploratory"] is exploratory
         assert ("Exploratory: seeds were added after results were there" in verdict.sentence) is exploratory
 
 
