@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnres_cli.cli.options import JsonOption, OverlayOption, ResidualOption, SetOption, complete_preset
+from attnres_cli.cli.options import (
+    DEFAULT_RUNS_DIR,
+    JsonOption,
+    OverlayOption,
+    ResidualOption,
+    RunsRootOption,
+    SetOption,
+    complete_preset,
+)
+from attnres_cli.cli.sweep_options import JobsOption
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -19,6 +28,7 @@ app = typer.Typer()
 
 @app.command()
 def verify(
+    ctx: typer.Context,
     preset: Annotated[
         str | None,
         typer.Argument(
@@ -40,14 +50,38 @@ def verify(
         Path | None,
         typer.Option("--example", metavar="FILE", help="Write a faithful module to start from, and verify nothing."),
     ] = None,
+    study: Annotated[
+        bool,
+        typer.Option("--study", help="Hold training, comparing and judging against answers that are known (minutes)."),
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="With --study: keep its runs, as NAME-a, NAME-b …")
+    ] = None,
+    jobs: JobsOption = None,
+    runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
     json: JsonOption = False,
 ) -> None:
     """Run the checks that expose an unfaithful implementation, in seconds, and print them.
 
     A preset's trunk is cut down for it; its [residual] section is what is verified. --module imports and runs your
-    file, which needs a small adapter: mix(sources, ordinal) and queries() (docs/verify.md). The exit code is 0 where
+    file, which needs a small adapter: mix(sources, ordinal) and queries() (docs/verify.md). --study trains one scheme
+    under two names and plants a known effect, to see whether comparisons say what is true. The exit code is 0 where
     everything holds, 1 where a check of ours fails, and 6 where your module lacks a property.
     """
+    if not study and (name is not None or jobs is not None):
+        raise _usage("--name and --jobs are about the runs of --study.", where="--name" if name else "--jobs")
+    if name is None and _was_typed(ctx, "runs_dir"):
+        raise _usage("--runs-dir says where --study --name NAME keeps its runs.", where="--runs-dir")
+    if study:
+        if module is not None or example is not None:
+            raise _usage("--study trains runs, and does nothing with a module of yours.", where="--study")
+        from attnres_cli.cli.verify_study import verify_study
+
+        verify_study(
+            preset, residual=residual, overlays=overlays or [], sets=sets or [], name=name, jobs=jobs,
+            runs_dir=runs_dir, json=json,
+        )  # fmt: skip
+        return
     if example is not None:
         if preset is not None or module is not None or residual or overlays or sets or json:
             raise _usage("--example writes a file and does nothing else.", where="--example")
@@ -153,6 +187,12 @@ def _plain(checked: Checked) -> dict[str, Any]:
 
     findings = [asdict(finding) for finding in checked.findings]
     return {"name": checked.name, "title": checked.title, "seconds": checked.seconds, "findings": findings}
+
+
+def _was_typed(ctx: typer.Context, parameter: str) -> bool:
+    """Whether the user gave it as an option; an environment variable is about other commands, too."""
+    source = ctx.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _usage(what: str, **details: str | None) -> UserError:

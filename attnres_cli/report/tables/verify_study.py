@@ -12,12 +12,12 @@ Payload = Mapping[str, Any]
 
 
 def verify_study_document(payload: Payload) -> Document:
-    """payload: preset, runs, failed, seconds, and links as dictionaries of sweep/chain.py's Link."""
+    """payload: preset, groups that are kept, failed, seconds, and links as dictionaries of sweep/chain.py's Link."""
     links = payload["links"]
     failed = [link for link in links if link["status"] == "fails"]
     title = f"The chain from preset to verdict, on {payload['preset']}: {'FAILS' if failed else 'all hold'}"
     count = f"{len(links) - len(failed)} of {len(links)} links hold; {payload['seconds'] / 60:.1f} minutes"
-    kept = f"; runs kept: {', '.join(payload['runs'])}" if payload["runs"] else ""
+    kept = f"; runs kept: {', '.join(payload['groups'])}" if payload["groups"] else ""
     verdict = Notice(title, (count + kept,), "warning" if failed else "result")
     why = tuple(f"{link['check']}, {link['what']}: {link['detail']}" for link in failed)
     notices = (Notice("What fails", why, "warning"),) if failed else ()
@@ -32,12 +32,15 @@ def _table(links: list[Mapping[str, Any]]) -> Table:
             Column("check", "check"),
             Column("what", "what"),
             Column("result", "result"),
-            Column("measured", "figure", kind="number", decimals=4),
+            Column("measured", "figure", kind="number", decimals=3),
             Column("interval", "interval"),
             Column("allowed", "allowed"),
         ),
         rows=tuple(_row(link) for link in links),
-        remarks=tuple(dict.fromkeys(f"{link['check']}: {link['detail']}" for link in links if link["status"] == "ok")),
+        remarks=(
+            "losses in nats; A/A fails where a second try, on new runs or samples, fails like the first",
+            *dict.fromkeys(f"{link['check']}: {link['detail']}" for link in links if link["status"] == "ok"),
+        ),
     )
 
 
