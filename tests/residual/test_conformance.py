@@ -190,7 +190,7 @@ def test_equals_at_first_what_it_says(residual: dict[str, Any]) -> None:
         assert apart < 1e-10
 
 
-@every_scheme
+@pytest.mark.parametrize("residual", SCHEMES.values(), ids=SCHEMES.keys())
 def test_twenty_steps_lower_the_loss(residual: dict[str, Any]) -> None:
     """On one batch, again and again: whatever the scheme, it can be trained."""
     preset, model = small_preset(residual), small_model(residual, dtype=torch.float32)
