@@ -48,22 +48,10 @@ def _sections() -> Iterator[tuple[str, str]]:
 
 def _keys_of(module: str, class_name: str) -> Iterator[tuple[str, list[str]]]:
     """(key, choices) of a section's class, those of its bases first."""
-    found = next(
-        (node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == class_name), None
-    )
-    if found is None:
-        home = _home(module, class_name)
-        if home is not None:
-            yield from _keys_of(home, class_name)
-        return
-    for base in found.bases:
-        if isinstance(base, ast.Name):
-            yield from _keys_of(module, base.id)
-    for node in found.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            annotation = ast.unparse(node.annotation)
-            if not annotation.startswith("ClassVar"):
-                yield node.target.id, [] if _is_list(annotation) else list(_choices(node.annotation, module))
+    for home, key, said in _annotated(module, class_name):
+        annotation = ast.unparse(said.annotation)
+        if not annotation.startswith("ClassVar"):
+            yield key, [] if _is_list(annotation) else list(_choices(said.annotation, home))
 
 
 def scheme_defaults(scheme: str) -> dict[str, Any]:
@@ -77,22 +65,29 @@ def scheme_defaults(scheme: str) -> dict[str, Any]:
 
 def _defaults_of(module: str, class_name: str) -> Iterator[tuple[str, Any]]:
     """(key, default) of a section's class, those of its bases first, so that what a class says itself holds."""
+    for _, key, said in _annotated(module, class_name):
+        if isinstance(said.value, ast.Call) and ast.unparse(said.value.func) == "Field":
+            arguments = said.value.args
+            if arguments and isinstance(arguments[0], ast.Constant):
+                yield key, arguments[0].value
+
+
+def _annotated(module: str, class_name: str) -> Iterator[tuple[str, str, ast.AnnAssign]]:
+    """(module where it stands, key, its line) of everything that a class annotates, that of its bases first."""
     found = next(
         (node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == class_name), None
     )
     if found is None:
         home = _home(module, class_name)
         if home is not None:
-            yield from _defaults_of(home, class_name)
+            yield from _annotated(home, class_name)
         return
     for base in found.bases:
         if isinstance(base, ast.Name):
-            yield from _defaults_of(module, base.id)
+            yield from _annotated(module, base.id)
     for node in found.body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call):
-            arguments = node.value.args
-            if ast.unparse(node.value.func) == "Field" and arguments and isinstance(arguments[0], ast.Constant):
-                yield node.target.id, arguments[0].value
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield module, node.target.id, node
 
 
 def _home(module: str, name: str) -> str | None:

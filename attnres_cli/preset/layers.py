@@ -169,8 +169,10 @@ def _settle_without_effect(
         if key not in said or condition is None:
             continue
         above = marker(model.model_fields[condition.key], OnlyWith)
-        if above is not None and not above.holds(said.get(above.key, model.model_fields[above.key].default)):
-            condition = above  # the key that it depends on is not read itself
+        while above is not None:
+            if not above.holds(said.get(above.key, model.model_fields[above.key].default)):
+                condition = above  # a key that it depends on is not read itself
+            above = marker(model.model_fields[above.key], OnlyWith)
         if partial and condition.key not in said:
             continue
         control = model.model_fields[condition.key]

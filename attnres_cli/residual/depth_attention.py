@@ -91,7 +91,8 @@ class DepthAttention(Residual):
         """The output site mixes all sources, then the model's final norm (§3.2)."""
         if self.config.final_mix:
             return final_norm(self._mixed(state, self.geometry.num_sublayers))
-        return final_norm(torch.stack(state[0::2]).sum(0))
+        first, *rest = state[0::2]
+        return final_norm(sum(rest, first))
 
     def fused_pass(self, embedding: Tensor) -> FusedPass | None:
         config, kernels = self.config, self.backend.op.kernels
@@ -101,7 +102,7 @@ class DepthAttention(Residual):
             return None
         assert kernels is not None
         ordinals = range(1, self.geometry.num_sublayers + 1)
-        choosing = [len(self.source_names(ordinal)) > 1 for ordinal in ordinals]
+        choosing = [self.chooses(ordinal) for ordinal in ordinals]
         queries = DepthQuery.folded_rows([self._query(ordinal) for ordinal in ordinals], choosing)
         return DepthPass(kernels, embedding, queries, self._joins, self.geometry.norm_epsilon)
 

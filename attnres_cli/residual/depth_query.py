@@ -88,11 +88,13 @@ class DepthQuery(OwnParameters):
 
     def __init__(self, config: DepthAttentionConfig, d_model: int, sources: int) -> None:
         width = config.key_rank or d_model
-        first = normal(config.query_init_std) if config.query_init_std else zeros
+        std = config.query_init_std
+        first: Initial = normal(std) if std else zeros
         own: dict[str, Own] = {}
         if config.query == "scalars":
-            raw = config.normaliser == "raw"
-            own["logits"] = self._own(config, (config.depth_heads, sources), _mean(first, sources) if raw else first)
+            if config.normaliser == "raw":  # weights as they are: those of the mean
+                first = normal(std, mean=1.0 / sources)
+            own["logits"] = self._own(config, (config.depth_heads, sources), first)
         else:
             shape, role = (
                 ((width, d_model), Role.SCHEME_MATRIX) if config.query == "input" else ((width,), Role.DEPTH_QUERY)
@@ -156,14 +158,6 @@ def mixed_by_head(values: Sequence[Tensor], weights: Tensor) -> Tensor:
     heads = weights.shape[-1]
     parts = [_by_head(value, heads) for value in values]
     return weighted_sum(parts, weights.unsqueeze(-1).unbind()).flatten(-2)
-
-
-def _mean(around: Initial, sources: int) -> Initial:
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        around(tensor, generator)
-        tensor.add_(1.0 / sources)
-
-    return fill
 
 
 def _per_head(products: Tensor, heads: int) -> Tensor:

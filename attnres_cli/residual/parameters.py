@@ -93,47 +93,54 @@ def declarations(scheme: nn.Module) -> Iterator[tuple[str, Own]]:
                 yield f"{path}.{name}" if path else name, own
 
 
-# ---- first values
+# ---- first values: objects and not closures, so that a model that holds them can be pickled
 
 
-def constant(value: float) -> Initial:
+@dataclass(frozen=True)
+class constant:
     """Every element `value`."""
 
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        tensor.fill_(value)
+    value: float
 
-    return fill
+    def __call__(self, tensor: Tensor, generator: torch.Generator) -> None:
+        tensor.fill_(self.value)
 
 
 zeros = constant(0.0)
 ones = constant(1.0)
 
 
-def values(table: object) -> Initial:
+@dataclass(frozen=True)
+class values:
     """A nested list of numbers (or one number), broadcast to the parameter's shape."""
 
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        tensor.copy_(torch.as_tensor(table, dtype=torch.float64))
+    table: object
 
-    return fill
-
-
-def normal(std: float) -> Initial:
-    """N(0, std²)."""
-
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        tensor.copy_(torch.empty(tensor.shape).normal_(0.0, std, generator=generator))
-
-    return fill
+    def __call__(self, tensor: Tensor, generator: torch.Generator) -> None:
+        tensor.copy_(torch.as_tensor(self.table, dtype=torch.float64))
 
 
-def uniform(bound: float) -> Initial:
+@dataclass(frozen=True)
+class normal:
+    """N(0, std²), around `mean`."""
+
+    std: float
+    mean: float = 0.0
+
+    def __call__(self, tensor: Tensor, generator: torch.Generator) -> None:
+        tensor.copy_(torch.empty(tensor.shape).normal_(0.0, self.std, generator=generator))
+        if self.mean:
+            tensor.add_(self.mean)
+
+
+@dataclass(frozen=True)
+class uniform:
     """U(-bound, bound)."""
 
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        tensor.copy_(torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator))
+    bound: float
 
-    return fill
+    def __call__(self, tensor: Tensor, generator: torch.Generator) -> None:
+        tensor.copy_(torch.empty(tensor.shape).uniform_(-self.bound, self.bound, generator=generator))
 
 
 def inverse_sigmoid(probability: float) -> float:

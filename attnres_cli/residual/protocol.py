@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from attnres_cli.residual.norm import RMSNorm
-from attnres_cli.residual.parameters import ParameterGroup, Role, declarations
+from attnres_cli.residual.parameters import OwnParameters, ParameterGroup, Role, declarations
 
 State = tuple[Tensor, ...]
 SublayerKind = Literal["attention", "feed_forward"]
@@ -203,11 +203,12 @@ class Residual(nn.Module, ABC):
 
         generator: seeded by the run's seed and the parameter's name, on the CPU.
         """
-        declared = dict(declarations(self))
-        if parameter_name in declared:
-            declared[parameter_name].initial(parameter, generator)
+        path, _, name = parameter_name.rpartition(".")
+        place = self.get_submodule(path)
+        if isinstance(place, OwnParameters):
+            place.declared[name].initial(parameter, generator)
         else:
-            assert isinstance(self.get_submodule(parameter_name.rpartition(".")[0]), RMSNorm), parameter_name
+            assert isinstance(place, RMSNorm), parameter_name
             parameter.fill_(1.0)
 
     def sublayer_gain(self, role: str) -> float:

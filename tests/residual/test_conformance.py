@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ def test_twenty_steps_lower_the_loss(residual: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("residual", SCHEMES.values(), ids=SCHEMES.keys())
-def test_five_steps_and_five_more_are_ten(residual: dict[str, Any]) -> None:
+def test_ten_steps_and_ten_more_are_twenty(residual: dict[str, Any]) -> None:
     """A model and an optimiser that were put away and taken out again go on bit for bit."""
 
     def trained(kept: tuple[dict[str, Any], dict[str, Any]] | None, steps: range) -> Any:
@@ -217,10 +218,19 @@ def test_five_steps_and_five_more_are_ten(residual: dict[str, Any]) -> None:
             n: t.clone() for n, t in optimiser.tensors().items()
         }
 
-    whole, parts = trained(None, range(10)), trained(trained(None, range(5)), range(5, 10))
+    whole, parts = trained(None, range(20)), trained(trained(None, range(10)), range(10, 20))
     for one, other in zip(whole, parts, strict=True):
         assert one.keys() == other.keys()
         assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+@torch.no_grad()
+@every_scheme
+def test_a_pickled_model_is_the_same_model(residual: dict[str, Any]) -> None:
+    """torch.save of a whole model, and processes that are handed one, need it; so does a deep copy."""
+    model = small_model(residual, stir=0.5)
+    tokens, _ = tokens_and_targets()
+    assert torch.equal(pickle.loads(pickle.dumps(model))(tokens), model(tokens))
 
 
 @every_scheme

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from attnres_cli.preset.schema import ResidualConfig
 from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.one_stream import OneStream
-from attnres_cli.residual.parameters import Initial, Own, OwnParameters, Places
+from attnres_cli.residual.parameters import Own, OwnParameters, Places
 from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Geometry, Site, State
 
@@ -88,16 +89,18 @@ class Scheme(OneStream):
         if layer == 0:
             return OwnParameters()
         heads = self.geometry.num_kv_heads
-        initial = _identity_on_own(heads, others=self.config.initial_others == "uniform")
+        initial = _IdentityOnOwn(heads, others=self.config.initial_others == "uniform")
         return OwnParameters(router=Own((heads, (layer + 1) * heads), initial))
 
 
-def _identity_on_own(heads: int, *, others: bool) -> Initial:
+@dataclass(frozen=True)
+class _IdentityOnOwn:
     """[heads, fan-in]: the identity on the last columns; the others U(±sqrt(3 / fan-in)), or 0."""
 
-    def fill(tensor: Tensor, generator: torch.Generator) -> None:
-        bound = (3.0 / tensor.shape[1]) ** 0.5 if others else 0.0
-        tensor.copy_(torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator))
-        tensor[:, -heads:] = torch.eye(heads)
+    heads: int
+    others: bool
 
-    return fill
+    def __call__(self, tensor: Tensor, generator: torch.Generator) -> None:
+        bound = (3.0 / tensor.shape[1]) ** 0.5 if self.others else 0.0
+        tensor.copy_(torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator))
+        tensor[:, -self.heads :] = torch.eye(self.heads)
