@@ -94,7 +94,7 @@ ResidualOption = Annotated[
     typer.Option(
         "--residual",
         metavar="SCHEME",
-        help=f"Residual scheme, with its defaults, instead of the preset's: {', '.join(names('residual.schemes'))}.",
+        help="Residual scheme (`attnres presets ls --schemes`), with its defaults, instead of the preset's.",
         autocompletion=complete_residual,
     ),
 ]

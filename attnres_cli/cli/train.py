@@ -21,7 +21,6 @@ from attnres_cli.cli.options import (
 )
 from attnres_cli.cli.sweep_options import JobsOption
 from attnres_cli.cli.sweep_running import start
-from attnres_cli.discovery import names
 from attnres_cli.errors import ExitCode, UserError
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ ResidualsOption = Annotated[
     typer.Option(
         "--residual",
         metavar="SCHEME",
-        help="Residual scheme, with its defaults, instead of the preset's; repeated: a group of runs, the others "
-        f"compared with the first. {', '.join(names('residual.schemes'))}.",
+        help="Residual scheme (`attnres presets ls --schemes`), with its defaults, instead of the preset's; repeated: "
+        "a group of runs, the others compared with the first.",
         autocompletion=complete_residual,
     ),
 ]
