@@ -64,7 +64,9 @@ def wait_for_the_signal(job: Job) -> JobResult:
     """Like the training loop: SIGTERM sets a flag, the next safe point ends the run."""
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda signum, frame: stopped.append(signum))
-    Path(job.run_folder).write_text("running")
+    begun = Path(job.run_folder).with_suffix(".begun")
+    begun.write_text("running")
+    begun.replace(job.run_folder)  # whole, or not there: whoever waits for the file may kill this process at once
     for _ in range(600):
         if stopped:
             Path(job.run_folder).write_text("checkpoint")
