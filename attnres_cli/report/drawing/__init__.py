@@ -1,0 +1,1 @@
+"""How pictures are drawn, one file each: in characters, as an image, on a page."""

@@ -1,0 +1,109 @@
+"""Pictures before anybody draws them: data, axes with units, and words for those who cannot see them.
+
+Whoever builds a picture decides what is shown; a file of report/drawing/ decides how, in characters, as an image, or on
+a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# One number per point; None is a gap.
+Numbers = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """label and unit as people read them: ("validation loss", "nats per token"). logarithmic: drawn so; all its
+    values are positive."""
+
+    label: str
+    unit: str = ""
+    logarithmic: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve. low, high: the interval around each y, or None where there is none. place: which arm of the
+    comparison it belongs to, from 0 (the baseline), so that an arm looks the same in every picture. dashed: a second
+    curve of the same arm."""
+
+    label: str
+    place: int
+    x: tuple[float, ...]
+    y: Numbers
+    low: Numbers | None = None
+    high: Numbers | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one horizontal axis. key: its name in files and options, unique in a report. alternative: what the
+    picture shows, in one or two sentences with numbers. caption: what was measured, and what an interval is."""
+
+    key: str
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+    alternative: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A grid of colours: values[row][column], row 0 at the top, None where there is nothing.
+
+    value: what the colours mean. low, high: ends of the colour scale; panels that are compared get the same ones.
+    diverging: whether the scale has a middle at zero (differences). marked: cells (row, column) that stand out.
+    """
+
+    key: str
+    title: str
+    x: Axis
+    y: Axis
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    values: tuple[Numbers, ...]
+    value: Axis
+    low: float
+    high: float
+    alternative: str
+    caption: str = ""
+    diverging: bool = False
+    marked: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True)
+class Views:
+    """Several pictures of one thing, of which one is shown at a time: training steps, or horizontal axes.
+
+    by: what tells them apart ("training step"). names: one per view. shown: the one that is shown first, or alone
+    where nobody can switch.
+    """
+
+    key: str
+    title: str
+    by: str
+    names: tuple[str, ...]
+    views: tuple[Lines | Heat, ...]
+    shown: int = 0
+
+
+Picture = Lines | Heat | Views
+
+
+def still(picture: Picture) -> Lines | Heat:
+    """The picture that stands for `picture` where nobody can switch."""
+    return picture.views[picture.shown] if isinstance(picture, Views) else picture
+
+
+def all_stills(picture: Picture) -> Iterator[Lines | Heat]:
+    """Every picture in it."""
+    yield from picture.views if isinstance(picture, Views) else (picture,)
