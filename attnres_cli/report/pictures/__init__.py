@@ -1,1 +1,1 @@
-"""Pictures of a comparison, one file each: `build(comparison)` gives a list of pictures, empty where nothing was recorded."""
+"""Pictures of a comparison, one file each: `build(comparison)` gives a list, empty where nothing was recorded."""
