@@ -6,7 +6,11 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 # One thread per test process: the processes share the cores already, and bit-exact tests need a fixed number.
-TEST_ENVIRONMENT := OMP_NUM_THREADS=1
+# And bytecode is kept, whatever the shell says: rewriting the tests' assertions anew takes each process seconds.
+TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+
+# Each process takes a run of neighbouring tests, which share what they build, and helps another when it is done.
+TEST_PROCESSES := -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow check format clean
@@ -31,11 +35,11 @@ demo: $(INSTALLED)
 	@$(BIN)/attnres demo
 
 test: $(INSTALLED)
-	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q -n auto --maxprocesses 8
+	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES)
 
 # Every scheme 48 transformer blocks deep, and through the real compiler.
 test-slow: $(INSTALLED)
-	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q -n auto --maxprocesses 8 -m slow
+	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m slow
 
 check: $(INSTALLED)
 	@$(BIN)/ruff check .

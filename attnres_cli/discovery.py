@@ -7,6 +7,7 @@ nothing, so that completion and error messages stay instant; a member is importe
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -15,8 +16,10 @@ from attnres_cli.errors import UserError, nearest_name
 PACKAGE_ROOT = Path(__file__).parent
 
 
+@cache  # a sweep asks some thousand times
 def names(package: str) -> tuple[str, ...]:
-    """Names of the members of `package` (e.g. "residual.schemes"), sorted; nothing is imported."""
+    """Names of the members of `package` (e.g. "residual.schemes"), sorted; nothing is imported. The folder is read once
+    in a process."""
     folder = PACKAGE_ROOT.joinpath(*package.split("."))
     return tuple(sorted(path.stem.replace("_", "-") for path in folder.glob("*.py") if not path.stem.startswith("_")))
 

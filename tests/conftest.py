@@ -7,6 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No clock decides whether an example passes: the machine may have other work.
+settings.register_profile("attnres", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("attnres")
 
 # Read when torch loads. Processes of pytest-xdist share the cores, and bit-exact tests need a fixed number of threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

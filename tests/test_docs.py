@@ -67,6 +67,16 @@ def commands(document: Path) -> list[Command]:
 RUNNABLE = [document for document in DOCUMENTS if any(command.runs for command in commands(document))]
 
 
+@pytest.fixture
+def short_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans, dry runs and benches time steps; here it does not matter how well."""
+    monkeypatch.setattr("attnres_cli.bench.calibrate.SECONDS", 0.05)
+    monkeypatch.setattr("attnres_cli.sweep.calibration.ROUNDS", 1)
+    for module in ("payload", "operator"):
+        monkeypatch.setattr(f"attnres_cli.bench.{module}.SAMPLE_SECONDS", 0.002)
+
+
+@pytest.mark.usefixtures("short_timing")
 @pytest.mark.parametrize("document", RUNNABLE, ids=name_of)
 def test_commands_run(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -30,6 +30,7 @@ RANK = {
     "generate": 7,
     "verify": 7,
     "sweep": 8,
+    "probe": 8,
     "cli": 9,
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))

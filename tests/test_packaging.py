@@ -23,7 +23,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
-        cwd=ROOT, check=True, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     (built,) = folder.glob("*.whl")
     return built
@@ -43,6 +43,7 @@ def test_wheel_holds_presets_and_samples(wheel: Path) -> None:
     sources = {path.name for path in (ROOT / "attnres_cli" / "native").iterdir() if path.suffix in (".cpp", ".h")}
     assert len(sources) >= 4
     assert {f"attnres_cli/native/{name}" for name in sources} <= names
+    assert {f"attnres_cli/report/page/{name}" for name in ("page.css", "page.js")} <= names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
 
 
@@ -58,7 +59,7 @@ def test_wheel_runs_without_the_repository(wheel: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     for path in (ROOT / "presets").glob("*.toml"):

@@ -1,17 +1,13 @@
-"""Tuning one arm: which trials it gets, and whether what they found is an optimum.
+"""Tuning one arm: what a search is, and when what its trials found is an optimum.
 
-One axis after the other, each around the best so far, on a log grid whose step is a quarter octave (2^(1/4)):
+Which trials an arm gets, and in which order, is an engine's business (analysis/tuners/, one file each). All engines
+share what makes a search fair and believable:
 
-    rate    factor 2 on either side of the preset's learning rate
-    narrow  ±√2 around the best
-    decay   factor 2 on either side of the preset's weight decay, at the best rate      (where asked for)
-    query   the same for the queries' learning-rate factor                              (where asked for)
-    check   the best and ±√2 of its rate at the full horizon        (where the trials before were shorter)
-
-Every arm gets the same number of trials, since the best of many is better than the best of few: an arm without depth
-queries spends those of `query` on learning rates between the ones it tried.
-
-An optimum is one only where both sides of it were tried and are worse. One at the edge of what was tried is not tuned.
+- Every arm gets the same number of trials, since the best of many is better than the best of few.
+- The preset's own values are among them, so that all arms can be compared at a common rate.
+- A search that is shorter than the full horizon ends with three trials there: its best, and ±√2 of that one's rate.
+- An optimum is one only where both sides of it were tried and are worse. One at the edge of what was tried is not
+  tuned.
 """
 
 from __future__ import annotations
@@ -19,40 +15,57 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Literal
+
+from attnres_cli import discovery
 
 OCTAVE = 4
 HALF_OCTAVE = 2
 AXES = ("rate", "decay", "query")
+ENGINES = "analysis.tuners"
+# Quarter octaves; less than this apart is the same place, whatever rounding says.
+SAME_PLACE = 1e-6
 
-Stage = Literal["rate", "narrow", "decay", "query", "check"]
 Side = Literal["lowest", "highest"]
 
 
 @dataclass(frozen=True, order=True)
 class Trial:
-    """Where a trial lies: quarter octaves from the preset's own values. full: at the full horizon, not the search's."""
+    """Where a trial lies: quarter octaves from the preset's own values.
 
-    rate: int = 0
-    decay: int = 0
-    query: int = 0
+    full: at the full horizon, not the search's. refines: it lies ±√2 beside the best of a search whose engine ends
+    with such a pair.
+    """
+
+    rate: float = 0
+    decay: float = 0
+    query: float = 0
     full: bool = False
+    refines: bool = False
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked for. octaves: the grid reaches this far on either side of the preset's value. check: the search is
-    shorter than the full horizon, so that its winner has to be checked there."""
+    """What is asked for.
+
+    octaves: the range reaches this far on either side of the preset's value. check: the search is shorter than the full
+    horizon, so that its winner has to be checked there. engine: a file of analysis/tuners/. trials: of every arm, where
+    that was said; else as many as the grid takes. sampler_seed: of an engine that draws.
+    """
 
     octaves: int = 2
     decay: bool = False
     query: bool = False
     check: bool = False
+    engine: str = "grid"
+    trials: int | None = None
+    sampler_seed: int = 0
 
     @property
     def trials_per_arm(self) -> int:
         axis = 2 * self.octaves
-        return axis + 1 + 2 + axis * (self.decay + self.query) + 3 * self.check
+        return self.trials or axis + 1 + 2 + axis * (self.decay + self.query) + 3 * self.check
 
 
 @dataclass(frozen=True)
@@ -68,9 +81,9 @@ class Edge:
 class Outcome:
     """What the trials of one arm found so far.
 
-    trials: all that are wanted by what is known, in the order of their stages; is_complete: all of them are known and
-    no further stage follows. best: the lowest (at the full horizon where that was checked), None where nothing has a
-    finite loss. edges: why it is not tuned.
+    trials: all that are wanted by what is known, earlier ones included. is_complete: all of them are known and none
+    follows. best: the lowest (at the full horizon where that was checked), None where nothing has a finite loss. edges:
+    why it is not tuned.
     """
 
     trials: tuple[Trial, ...]
@@ -83,79 +96,67 @@ class Outcome:
         return self.is_complete and self.best is not None and not self.edges
 
 
-def factor(steps: int) -> float:
-    return math.exp2(steps / OCTAVE)
+def engine(search: Search) -> ModuleType:
+    """The file of analysis/tuners/ that conducts this search. Raises UserError where there is none of that name."""
+    return discovery.load(ENGINES, search.engine, what="engine of attnres tune", where="--engine")
 
 
 def all_trials(search: Search, *, has_query: bool) -> tuple[Trial, ...]:
-    """As many trials as an arm will get, as if the preset's own values were the best: for the price."""
-    found: list[Trial] = []
-    for stage in _stages(search):
-        found += _trials(stage, search, Trial(), has_query=has_query)
-    return tuple(found)
+    """As many trials as an arm will get, wherever they will lie: for the price."""
+    found: tuple[Trial, ...] = engine(search).all_trials(search, has_query=has_query)
+    return found
+
+
+def next_trials(search: Search, losses: Mapping[Trial, float], *, has_query: bool) -> tuple[Trial, ...]:
+    """All trials that are wanted by the losses that are known, earlier ones included; a function of these alone.
+
+    losses: nats; infinite for a trial that diverged.
+    """
+    found: tuple[Trial, ...] = engine(search).next_trials(search, losses, has_query=has_query)
+    return found
 
 
 def outcome(search: Search, losses: Mapping[Trial, float], *, has_query: bool) -> Outcome:
-    """What follows from the losses that are known. losses: nats; infinite for a trial that diverged."""
-    wanted: list[Trial] = []
-    best: Trial | None = Trial()
-    for stage in _stages(search):
-        assert best is not None, "a stage before found nothing"
-        new = _trials(stage, search, best, has_query=has_query)
-        wanted += new
-        if not all(trial in losses for trial in new):
-            known = _lowest(wanted[: -len(new)], losses) if stage != "rate" else None
-            return Outcome(tuple(wanted), False, known, ())
-        best = _lowest(new if stage == "check" else wanted, losses)
-        if best is None:
-            return Outcome(tuple(wanted), True, None, ())
-    assert best is not None, "every stage found something"
-    return Outcome(tuple(wanted), True, best, tuple(_edges(wanted, best)))
+    """What follows from the losses that are known; no engine needs its library for that."""
+    found: Outcome = engine(search).outcome(search, losses, has_query=has_query)
+    return found
 
 
-def _stages(search: Search) -> tuple[Stage, ...]:
-    asked: list[tuple[Stage, bool]] = [
-        ("rate", True), ("narrow", True), ("decay", search.decay), ("query", search.query), ("check", search.check),
-    ]  # fmt: skip
-    return tuple(stage for stage, is_asked in asked if is_asked)
+# ---------------------------------------------------------------------- what engines share
 
 
-def _trials(stage: Stage, search: Search, best: Trial, *, has_query: bool) -> list[Trial]:
-    grid = [OCTAVE * step for step in range(-search.octaves, search.octaves + 1)]
-    around = [step for step in grid if step]
-    if stage == "rate":
-        return [Trial(rate=step) for step in grid]
-    if stage == "narrow":
-        return [replace(best, rate=best.rate + step) for step in (-HALF_OCTAVE, HALF_OCTAVE)]
-    if stage == "decay":
-        return [replace(best, decay=step) for step in around]
-    if stage == "query" and has_query:
-        return [replace(best, query=step) for step in around]
-    if stage == "query":  # odd quarter octaves: no other stage tries those
-        between = [step // 2 + (1 if step < 0 else -1) for step in around]
-        return [replace(best, rate=best.rate + step) for step in between]
-    return [replace(best, rate=best.rate + step, full=True) for step in (-HALF_OCTAVE, 0, HALF_OCTAVE)]
+def factor(quarter_octaves: float) -> float:
+    return math.exp2(quarter_octaves / OCTAVE)
 
 
-def _lowest(trials: Iterable[Trial], losses: Mapping[Trial, float]) -> Trial | None:
+def beside(best: Trial, *, full: bool) -> tuple[Trial, Trial]:
+    """±√2 of the best one's rate."""
+    low, high = (replace(best, rate=best.rate + step, full=full) for step in (-HALF_OCTAVE, HALF_OCTAVE))
+    return low, high
+
+
+def lowest(trials: Iterable[Trial], losses: Mapping[Trial, float]) -> Trial | None:
     """None where none has a finite loss."""
     finite = [trial for trial in trials if math.isfinite(losses[trial])]
     return min(finite, key=lambda trial: losses[trial]) if finite else None
 
 
-def _edges(trials: Sequence[Trial], best: Trial) -> Iterable[Edge]:
-    """Axes along which the best is the outermost of what was tried."""
+def edges(trials: Sequence[Trial], best: Trial, *, reach: float = 0) -> tuple[Edge, ...]:
+    """Axes along which nothing more than `reach` quarter octaves beyond the best was tried on one side."""
     searched = [trial for trial in trials if not trial.full]
     checked = [trial for trial in trials if trial.full]
-    if checked and (side := _side(best.rate, [trial.rate for trial in checked])):
-        yield Edge("rate", side, full=True)
+    found = []
+    if checked and (side := _side(best.rate, [trial.rate for trial in checked], 0)):
+        found.append(Edge("rate", side, full=True))
     for axis in AXES:
         values = [getattr(trial, axis) for trial in searched]
-        if len(set(values)) > 1 and (side := _side(getattr(best, axis), values)):
-            yield Edge(axis, side)
+        if len(set(values)) > 1 and (side := _side(getattr(best, axis), values, reach)):
+            found.append(Edge(axis, side))
+    return tuple(found)
 
 
-def _side(value: int, tried: Sequence[int]) -> Side | None:
-    if value <= min(tried):
+def _side(value: float, tried: Sequence[float], reach: float) -> Side | None:
+    least = max(reach - SAME_PLACE, 0)
+    if value - min(tried) <= least:
         return "lowest"
-    return "highest" if value >= max(tried) else None
+    return "highest" if max(tried) - value <= least else None

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from attnres_cli.cli import interruption
 from attnres_cli.cli.completion import for_named_shell, whole_words_in_bash
 from attnres_cli.cli.endings import code_of, flush_or_leave, report_error, report_interruption
 from attnres_cli.cli.help_pages import in_plain_words
@@ -30,13 +31,18 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "Train baseline and AttnRes on real text and compare them (minutes).", "First steps"),
     "doctor": ("doctor", "Check this machine: versions, device, threads, caches, a self-test.", "First steps"),
     "presets": ("presets", "List, show, copy, check and compare presets.", "Before a run"),
-    "verify": ("verify", "Hold the residual schemes, or a class of yours, against the paper.", "Before a run"),
+    "verify": ("verify", "Hold the schemes, or a class of yours, against the paper.", "Before a run"),
     "plan": ("plan", "Parameters, FLOPs, memory and time of a preset; trains nothing.", "Before a run"),
     "bench": ("bench", "Time and memory of the residual schemes here, side by side.", "Before a run"),
     "tune": ("tune", "Find the learning rate of every residual scheme, fairly.", "Before a run"),
-    "study": ("study", "Freeze the plan of a comparison before its first run, and train it.", "Before a run"),
+    "study": ("study", "Freeze the plan of a comparison before its first run; train it.", "Before a run"),
+    "reproduce": ("reproduce", "Test the paper's claims here, by one fixed plan, in one table.", "Before a run"),
     "data": ("data", "Prepare and inspect corpora; train a tokenizer.", "Before a run"),
+    "watch": ("watch", "Follow runs that are training in other terminals.", "After a run"),
     "runs": ("runs", "List, show and remove runs.", "After a run"),
+    "report": ("report", "Write runs or a sweep as one page to send; Markdown, LaTeX.", "After a run"),
+    "figures": ("figures", "Draw runs or a sweep as images: PNG, SVG, PDF.", "After a run"),
+    "probe": ("probe", "Look inside trained models: magnitudes, depth weights, removal.", "After a run"),
     "generate": ("generate", "Continue a text with a trained run.", "After a run"),
 }
 
@@ -147,6 +153,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show "Δ" shows "?" and does not end the program
             stream.reconfigure(errors="replace")
+    interruption.install()
     code = run(sys.argv[1:])
     sys.exit(flush_or_leave(code, PIPE_CLOSED))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from attnres_cli.cli.machine import Finding, Status, findings
+from attnres_cli.cli import installation, machine
+from attnres_cli.cli.finding import Finding, Status
 from attnres_cli.cli.options import DEFAULT_RUNS_DIR, JsonOption, RunsRootOption
 from attnres_cli.errors import ExitCode
 
@@ -54,6 +55,31 @@ def _everything(runs_dir: Path, with_self_test: bool) -> Iterator[Finding]:
     yield from findings(runs_dir)
     if with_self_test:
         yield from _self_test()
+
+
+def findings(runs_dir: Path) -> Iterator[Finding]:
+    """Everything but the self-test, in the order of a reader's questions. Loads torch."""
+    checks: dict[str, Callable[[], Finding | Iterator[Finding]]] = {
+        "python": installation.interpreter,
+        "packages": installation.packages,
+        "processor": machine.processor,
+        "devices": machine.devices,
+        "threads": machine.threads,
+        "waiting": machine.waiting,
+        "allocator": machine.allocator,
+        "compiler": machine.compiler,
+        "C++ operators": machine.native_operators,
+        "tokenizers": installation.tokenizers,
+        "presets": installation.presets,
+        "caches": installation.caches,
+        "disk": lambda: installation.disk(runs_dir),
+    }
+    for name, check in checks.items():
+        try:
+            found = check()
+            yield from [found] if isinstance(found, Finding) else found
+        except Exception as error:  # one check that fails must not hide what the others find
+            yield Finding(name, "broken", f"could not be checked: {type(error).__name__}: {error}")
 
 
 def _self_test() -> Iterator[Finding]:

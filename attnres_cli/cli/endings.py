@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
+from attnres_cli.cli import interruption
 from attnres_cli.cli.console import show_error, show_error_as_json
 from attnres_cli.errors import ExitCode, Fault, Interrupted, UserError, is_out_of_memory
 
@@ -23,6 +24,7 @@ def code_of(ending: SystemExit) -> int:
 
 def report_interruption(ending: BaseException, words: Sequence[str]) -> int:
     """Say that the command was interrupted; where the command knows, what was kept and how to go on."""
+    interruption.forget()
     known = next((each for each in (ending, ending.__cause__) if isinstance(each, Interrupted)), None)
     what, hint = (known.what, known.hint) if known is not None else ("Interrupted.", None)
     if wants_json(words):

@@ -132,7 +132,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="table, markdown, csv or json; without it the file's suffix decides, else table.",
+        help="table, markdown, latex, csv or json; without it the file's suffix decides, else table.",
         autocompletion=complete_format,
     ),
 ]

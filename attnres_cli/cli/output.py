@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from attnres_cli.report.document import Document
 
-FORMAT_OF_SUFFIX = {".txt": "table", ".md": "markdown", ".csv": "csv", ".json": "json"}
+FORMAT_OF_SUFFIX = {".txt": "table", ".md": "markdown", ".csv": "csv", ".json": "json", ".tex": "latex"}
 
 
 def chosen_format(format_name: str | None, output: Path | None, json: bool) -> str:
@@ -80,11 +80,16 @@ def print_document(document: Document, format_name: str) -> None:
 
 def write_document(document: Document, format_name: str, path: Path) -> None:
     """Write the document to exactly this file, in one step. Raises UserError when that is not possible."""
-    from attnres_cli.errors import UserError
     from attnres_cli.report.document import render
+
+    write_text(render(document, format_name), path)
+
+
+def write_text(text: str, path: Path) -> None:
+    """The same for text that is finished."""
+    from attnres_cli.errors import UserError
     from attnres_cli.runs.files import write_whole
 
-    text = render(document, format_name)
     target = path.resolve()  # through a link, so that the link stays one
     try:
         write_whole(target, text)

@@ -1,4 +1,4 @@
-"""Ctrl-C while data is being prepared: what is kept, and how to go on."""
+"""Ctrl-C or SIGTERM while data is being prepared: what is kept, and how to go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from attnres_cli.cli.interruption import raise_again
 from attnres_cli.errors import Interrupted
 
 
@@ -14,6 +15,7 @@ from attnres_cli.errors import Interrupted
 def saying_what_is_kept() -> Iterator[None]:
     """Turn a KeyboardInterrupt of the body, which prepares data, into an Interrupted that says so."""
     try:
+        raise_again()
         yield
     except KeyboardInterrupt as ending:
         raise Interrupted(

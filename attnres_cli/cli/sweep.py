@@ -30,10 +30,11 @@ def resume(
     """
     from attnres_cli.cli.sweep_running import announce, run
     from attnres_cli.sweep.preparation import slots_for
+    from attnres_cli.sweep.rates import with_chosen_rates
     from attnres_cli.sweep.results import find_sweep
 
     directory = find_sweep(name, runs_dir)
-    sweep = directory.read()
+    sweep = with_chosen_rates(directory.read())
     slots = slots_for(sweep, jobs)
     announce(sweep, len(slots))
     run(directory, sweep, slots, json)
@@ -84,11 +85,13 @@ def status(name: SweepArgument, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR, jso
 @app.command()
 def ls(runs_dir: RunsRootOption = DEFAULT_RUNS_DIR, json: JsonOption = False) -> None:
     """List the sweeps below the runs folder."""
-    from attnres_cli.cli.output import print_document
+    from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.report.tables.sweeps import sweeps_document
     from attnres_cli.sweep.results import list_sweeps
 
     sweeps = list_sweeps(runs_dir)
     if not sweeps and not json:
         typer.echo(f"There are no sweeps in {runs_dir}. Start one: attnres sweep depth-width", err=True)
-    print_document(sweeps_document([sweep.summary() for sweep in sweeps]), "json" if json else "table")
+    width = None if json else terminal()[0]
+    document = sweeps_document([sweep.summary() for sweep in sweeps], width_columns=width)
+    print_document(document, "json" if json else "table")

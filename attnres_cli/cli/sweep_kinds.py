@@ -18,6 +18,7 @@ from attnres_cli.cli.options import (
     SetOption,
     complete_overlay,
 )
+from attnres_cli.cli.sweep_hops import hops
 from attnres_cli.cli.sweep_horizon import horizon
 from attnres_cli.cli.sweep_options import (
     BudgetFlopsOption,
@@ -28,6 +29,7 @@ from attnres_cli.cli.sweep_options import (
     SeedsOption,
     SweepNameOption,
     SweepPresetArgument,
+    TuneRatesOption,
     chosen_budget,
     usage,
     whole_numbers,
@@ -63,6 +65,7 @@ def depth_width(
             "--lr-power", metavar="P", help="Learning rate = the preset's × (d_model / the preset's)^P; default -1."
         ),
     ] = None,
+    tune_rates: TuneRatesOption = None,
     seeds: SeedsOption = None,
     overlays: OverlayOption = None,
     sets: SetOption = None,
@@ -92,6 +95,7 @@ def depth_width(
         head_ratios=() if head_ratios is None else parse_ratios(head_ratios, "--head-ratios"),
         budget=chosen_budget(budget_flops, budget_minutes),
         seeds=seeds,
+        tune_rates=tune_rates,
         learning_rate_power=lr_power,
     )
     start(request, name=name, jobs=jobs, dry_run=dry_run, runs_dir=runs_dir, json=json)
@@ -198,6 +202,7 @@ def depth(
         str | None, typer.Option("--blocks", metavar="A,B,…", help="Numbers of transformer blocks, all of one width.")
     ] = None,
     schemes: ResidualsOption = None,
+    tune_rates: TuneRatesOption = None,
     seeds: SeedsOption = None,
     budget_flops: BudgetFlopsOption = None,
     budget_minutes: BudgetMinutesOption = None,
@@ -221,6 +226,7 @@ def depth(
         depths=whole_numbers(depths, "--blocks"),
         budget=chosen_budget(budget_flops, budget_minutes),
         seeds=seeds,
+        tune_rates=tune_rates,
     )
     start(request, name=name, jobs=jobs, dry_run=dry_run, runs_dir=runs_dir, json=json)
 
@@ -238,6 +244,7 @@ def scaling(
         ),
     ] = None,
     schemes: ResidualsOption = None,
+    tune_rates: TuneRatesOption = None,
     seeds: SeedsOption = None,
     overlays: OverlayOption = None,
     sets: SetOption = None,
@@ -259,6 +266,7 @@ def scaling(
         sizes=whole_numbers(sizes, "--sizes"),
         tokens_per_parameter=tokens_per_parameter,
         seeds=seeds,
+        tune_rates=tune_rates,
     )
     start(request, name=name, jobs=jobs, dry_run=dry_run, runs_dir=runs_dir, json=json)
 
@@ -280,4 +288,14 @@ def run_(
 
 
 # In the order of the help page.
-COMMANDS: tuple[Callable[..., None], ...] = (residuals, ablations, blocks, depth, depth_width, horizon, scaling, run_)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    residuals,
+    ablations,
+    blocks,
+    depth,
+    depth_width,
+    horizon,
+    scaling,
+    hops,
+    run_,
+)

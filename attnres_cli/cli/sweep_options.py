@@ -64,6 +64,14 @@ BudgetMinutesOption = Annotated[
         "--budget-minutes", metavar="M", help="Tokens per run such that the whole sweep takes about M minutes here."
     ),
 ]
+TuneRatesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tune-rates",
+        metavar="N",
+        help="Every cell and arm first tries N learning rates, ×√2 apart around the rule's, with a seed of their own.",
+    ),
+]
 SweepNameOption = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Name of the sweep; the same name again continues it.")
 ]

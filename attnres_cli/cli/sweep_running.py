@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,19 @@ def start(
     from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.report.sweep_documents import plan_document
     from attnres_cli.sweep.preparation import kind_of, planned
+    from attnres_cli.sweep.rates import with_chosen_rates
     from attnres_cli.sweep.request import continued
 
     for note in request.preset.notes:
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, kind_of(request.kind).GROWING)
     typer.echo("planning; timing a few training steps …", err=True)
-    sweep, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]))
+    sweep, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]), dry_run=dry_run)
     if dry_run:
         width = None if json else terminal()[0]
         print_document(plan_document(sweep.to_dict(), width), "json" if json else "table")
         return
+    sweep = with_chosen_rates(sweep, found.earlier)
     announce(sweep, len(slots))
     run(found.directory, sweep, slots, json)
 
@@ -70,12 +73,31 @@ def announce(sweep: Sweep, parallel: int) -> None:
 def run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool) -> None:
     """Train what is left, print the sweep, and leave with the exit code that says how it went."""
     from attnres_cli.cli.output import print_document, terminal
+    from attnres_cli.report.sweep_documents import sweep_document
+    from attnres_cli.sweep.rates import with_chosen_rates
+
+    sweep = train_stages(directory, sweep, slots, with_chosen_rates)
+    if sweep.status == "finished":
+        _measure(directory, sweep)
+    width = None if json_output else terminal()[0]
+    print_document(sweep_document(directory.document(), width), "json" if json_output else "table")
+    _leave(directory, sweep)
+
+
+def train_stages(
+    directory: SweepDirectory, sweep: Sweep, slots: list[Slot], following: Callable[[Sweep], Sweep]
+) -> Sweep:
+    """Train a sweep, and what `following` makes of its results, on a display (sweep/stages.py)."""
     from attnres_cli.cli.sweep_display import display
     from attnres_cli.data.prepare import prepare
-    from attnres_cli.report.sweep_documents import sweep_document
     from attnres_cli.sweep.engine import run_sweep
     from attnres_cli.sweep.resolve import run_preset
     from attnres_cli.sweep.results import create_sweep_directory
+    from attnres_cli.sweep.stages import in_stages
+
+    def train(stage: Sweep) -> None:
+        with display(directory, stage) as listener:
+            run_sweep(directory, stage, slots=slots, listener=listener)
 
     if sweep.left:
         typer.echo("preparing the data …", err=True)
@@ -83,11 +105,16 @@ def run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output:
             prepare(run_preset(sweep, sweep.runs[0]))
     if not directory.exists:
         create_sweep_directory(directory)
-    with display(directory, sweep) as listener:
-        run_sweep(directory, sweep, slots=slots, listener=listener)
-    width = None if json_output else terminal()[0]
-    print_document(sweep_document(directory.document(), width), "json" if json_output else "table")
-    _leave(directory, sweep)
+    return in_stages(sweep, train, following)
+
+
+def _measure(directory: SweepDirectory, sweep: Sweep) -> None:
+    """Take what a kind of sweep measures beside its runs, once they are there."""
+    from attnres_cli.sweep.preparation import kind_of
+
+    measure = getattr(kind_of(sweep.kind), "measure", None)
+    if measure is not None and measure(sweep, lambda key: typer.echo(f"timing {key} …", err=True)):
+        directory.write(sweep)
 
 
 def _leave(directory: SweepDirectory, sweep: Sweep) -> None:
@@ -96,7 +123,8 @@ def _leave(directory: SweepDirectory, sweep: Sweep) -> None:
     if sweep.status == "interrupted":
         typer.echo(f"resume with: {again}", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED)
-    statuses = {run.status for run in sweep.runs} - {"finished"}
+    # Too high a rate was tried, which is a result.
+    statuses = {run.status for run in sweep.runs if not (run.trial and run.status == "diverged")} - {"finished"}
     if sweep.kind == "tune":
         statuses -= {"diverged"}  # too high a rate was tried, which is a result
         typer.echo(f"choose the next trials and write the overlays with: {_tune_again(directory, sweep)}", err=True)

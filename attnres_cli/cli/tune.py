@@ -16,21 +16,49 @@ from attnres_cli.cli.options import (
     RunsRootOption,
     SetOption,
 )
-from attnres_cli.cli.sweep_options import DryRunOption, JobsOption, ResidualsOption
+from attnres_cli.cli.study import complete_arms
+from attnres_cli.cli.sweep_options import DryRunOption, JobsOption, ResidualsOption, usage
 from attnres_cli.errors import ExitCode
 
 if TYPE_CHECKING:
-    from attnres_cli.sweep.execution import Slot
-    from attnres_cli.sweep.request import Request
     from attnres_cli.sweep.results import Sweep, SweepDirectory
 
 app = typer.Typer(add_completion=False)
+
+
+def complete_engine(incomplete: str) -> list[str]:
+    """Names of engines, from file names only."""
+    from attnres_cli.discovery import names
+
+    return [name for name in names("analysis.tuners") if name.startswith(incomplete)]
 
 
 @app.command()
 def tune(
     preset: PresetArgument,
     residuals: ResidualsOption = None,
+    arms: Annotated[
+        str | None,
+        typer.Option(
+            "--arms",
+            metavar="A,B,…",
+            help="Residual schemes or overlays (an ablation, say) instead of --residual.",
+            autocompletion=complete_arms,
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Who chooses the trials: grid (coarse to fine) or optuna (TPE).",
+            autocompletion=complete_engine,
+        ),
+    ] = "grid",
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", metavar="N", help="Of optuna: trials of every arm; without it as many as the grid's."),
+    ] = None,
     weight_decay: Annotated[bool, typer.Option("--weight-decay", help="Tune the weight decay, too.")] = False,
     query_lr_factor: Annotated[
         bool,
@@ -67,20 +95,30 @@ def tune(
 
     A factor-2 grid around the preset's rate, then ±√2 around the best of each arm: the same number of trials for
     every arm, with seeds that no verdict uses. Each tuned arm becomes an overlay in ./presets/overlays. A best at the
-    edge of what was tried is not tuned, and the exit code is 6. The same command continues.
+    edge of what was tried is not tuned, and the exit code is 6. The same command continues. --engine optuna draws and
+    proposes rates between the ends of the grid instead.
     """
     from attnres_cli.cli.output import print_document, terminal
+    from attnres_cli.cli.sweep_running import train_stages
     from attnres_cli.report.sweep_documents import plan_document
-    from attnres_cli.sweep.kinds.tune import GROWING, make_request, next_stage
+    from attnres_cli.sweep.kinds.tune import growing, make_request, next_stage
     from attnres_cli.sweep.preparation import planned
     from attnres_cli.sweep.request import continued
     from attnres_cli.sweep.tuned_overlays import overlay_path, refuse_to_overwrite
 
+    named = [] if arms is None else [word.strip() for word in arms.split(",") if word.strip()]
+    if arms is not None and (residuals or not named):
+        raise usage(
+            "--arms names no arm." if not named else "--arms and --residual exclude each other.", where="--arms"
+        )
     request = make_request(
         preset,
         overlays=overlays or (),
         sets=sets or (),
         residuals=residuals or (),
+        arms=named,
+        engine_name=engine,
+        trials=trials,
         points=points,
         weight_decay=weight_decay,
         query_lr_factor=query_lr_factor,
@@ -89,7 +127,7 @@ def tune(
     )
     for note in request.preset.notes:
         typer.echo(f"note: {note}", err=True)
-    found = continued(runs_dir, name or request.default_name, request, GROWING)
+    found = continued(runs_dir, name or request.default_name, request, growing(request))
     typer.echo("planning; timing a few training steps …", err=True)
     priced, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]))
     if dry_run:
@@ -100,7 +138,7 @@ def tune(
     refuse_to_overwrite(paths, priced.name, force=force)
     first = next_stage(found.request, priced, found.earlier)
     _announce(priced, first, is_new=found.earlier is None)
-    sweep = _train_all_stages(found.request, priced, first, found.directory, slots)
+    sweep = train_stages(found.directory, first, slots, lambda before: next_stage(found.request, priced, before))
     _print(found.directory, json)
     _leave(found.directory, sweep)
 
@@ -119,35 +157,6 @@ def _announce(priced: Sweep, first: Sweep, *, is_new: bool) -> None:
     else:
         done = len(first.runs) - first.left
         typer.echo(f"tune {priced.name}: {done} of {len(priced.runs)} runs are there; going on", err=True)
-
-
-def _train_all_stages(
-    request: Request, priced: Sweep, sweep: Sweep, directory: SweepDirectory, slots: list[Slot]
-) -> Sweep:
-    """Train stage after stage until nothing more is wanted, or until a run is missing that the next stage needs."""
-    from attnres_cli.cli.preparing import saying_what_is_kept
-    from attnres_cli.cli.sweep_display import display
-    from attnres_cli.data.prepare import prepare
-    from attnres_cli.sweep.engine import run_sweep
-    from attnres_cli.sweep.kinds.tune import next_stage
-    from attnres_cli.sweep.resolve import run_preset
-    from attnres_cli.sweep.results import create_sweep_directory
-
-    if sweep.left:
-        typer.echo("preparing the data …", err=True)
-        with saying_what_is_kept():
-            prepare(run_preset(sweep, sweep.runs[0]))
-    if not directory.exists:
-        create_sweep_directory(directory)
-    while True:
-        with display(directory, sweep) as listener:
-            run_sweep(directory, sweep, slots=slots, listener=listener)
-        if sweep.status == "interrupted":
-            return sweep
-        following = next_stage(request, priced, sweep)
-        if {run.digest for run in following.runs} <= {run.digest for run in sweep.runs}:
-            return sweep
-        sweep = following
 
 
 def _print(directory: SweepDirectory, json: bool) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from attnres_cli.data.sources import vocabulary_size_of
-from attnres_cli.errors import UserError
 from attnres_cli.generate.spelling import Spelling, spelling_of
 from attnres_cli.model.build import build_model
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import Preset, preset_from_dict
+from attnres_cli.runs.checkpoints import find_checkpoint
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train import checkpoint
 
@@ -33,30 +32,10 @@ def load_trained(run: RunDirectory, device: torch.device, *, step: int | None = 
 
     Raises UserError when there is none, when it is damaged, or when the run's tokenizer is not on this machine.
     """
-    folder = _checkpoint(run, step)
+    _, folder = find_checkpoint(run, step)
     preset = preset_from_dict(run.resolved(), str(run.manifest().get("preset_name", run.name)))
     vocab_size = vocabulary_size_of(preset.data, preset.source_folder)
     spelling = spelling_of(preset.data, vocab_size, preset.source_folder)
     model = build_model(preset, vocab_size, device=device)
     position = checkpoint.load(folder, model)
     return Trained(run, preset, position.step, model.eval(), spelling)
-
-
-def _checkpoint(run: RunDirectory, step: int | None) -> Path:
-    folders = {int(folder.name.rpartition("-")[2]): folder for folder in run.checkpoints()}
-    if not folders:
-        raise UserError(
-            f"Run '{run.name}' has no weights: it has no checkpoint.",
-            where=str(run.checkpoints_folder),
-            expected="a run that has ended, or has come to train.checkpoint_every_steps",
-            hint="attnres runs ls",
-        )
-    if step is None:
-        return folders[max(folders)]
-    if step not in folders:
-        raise UserError(
-            f"Run '{run.name}' has no checkpoint of step {step}.",
-            where="--checkpoint",
-            expected=" or ".join(map(str, folders)),
-        )
-    return folders[step]

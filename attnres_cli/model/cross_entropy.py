@@ -29,6 +29,8 @@ def summed_cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Ten
         logits = F.linear(hidden, weight)
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         return F.cross_entropy(wide, targets, ignore_index=IGNORED_TARGET, reduction="sum")
+    if not torch.is_grad_enabled():  # a Function sees which inputs could take a gradient, not whether one is wanted
+        hidden, weight = hidden.detach(), weight.detach()
     total: Tensor = _ChunkedCrossEntropy.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
     return total
 

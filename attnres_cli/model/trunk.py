@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -16,6 +17,7 @@ from attnres_cli.model.cache import KeyValueCache
 from attnres_cli.model.cross_entropy import summed_cross_entropy
 from attnres_cli.model.sublayer import Sublayer
 from attnres_cli.preset.schema import ModelConfig
+from attnres_cli.residual.alteration import Alteration, twin_of
 from attnres_cli.residual.norm import RMSNorm
 from attnres_cli.residual.parameters import ParameterGroup, Role
 from attnres_cli.residual.protocol import Residual, Site, State, SublayerInput
@@ -70,6 +72,9 @@ class LanguageModel(nn.Module):
         # Who computes the residual path, and why; set where the model is built.
         self.computed_by = ""
         self._projects = type(residual).project is not Residual.project
+        # Of a twin that `altered` made.
+        self._altered = False
+        self._removed: frozenset[int] = frozenset()
 
     def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
         """tokens [B, T] int64 → logits [B, T, vocabulary]; `cache` as for `walk`."""
@@ -88,6 +93,31 @@ class LanguageModel(nn.Module):
             return self._walk_on(tokens, watcher, cache)
         return self._through_depth(tokens, watcher, self._depth)
 
+    def altered(self, alteration: Alteration) -> LanguageModel:
+        """A twin of this model with the same parameters, in whose walk through depth `alteration` holds, step by step;
+        this one stays as it is. For evaluation."""
+        twin = twin_of(self)
+        twin.residual = self.residual.altered(alteration)
+        twin._altered, twin._removed = True, alteration.removed
+        # A block that has moved stands at its new place with its own norms.
+        there = [self._depth[2 * alteration.block_at(site.layer) + site.ordinal % 2] for site, _ in self._depth]
+        twin._depth = tuple(
+            (replace(site, norm=moved.norm), sublayer)
+            for (site, _), (moved, sublayer) in zip(self._depth, there, strict=True)
+        )
+        return twin
+
+    def states(self, tokens: Tensor) -> list[State]:
+        """The scheme's state before each sublayer and before the end, L + 1 of them, step by step."""
+        states = [self.residual.open(self.embedding(tokens))]
+        for place in self._depth:
+            states.append(self._through([place], None, *states[-1]))
+        return states
+
+    def resume(self, state: State, ordinal: int) -> Tensor:
+        """What the head sees [B, T, d], from the state before sublayer `ordinal` (num_sublayers: before the end)."""
+        return self.residual.close(self._through(self._depth[ordinal:], None, *state), self.final_norm)
+
     def _walk_on(self, tokens: Tensor, watcher: Watcher | None, cache: KeyValueCache) -> Tensor:
         cache.require_room(*tokens.shape)
         depth: Depth = [
@@ -102,7 +132,8 @@ class LanguageModel(nn.Module):
         residual = self.residual
         embedding = self.embedding(tokens)
         recompute = self.recompute_segments and torch.is_grad_enabled()
-        fused = residual.fused_pass(embedding) if watcher is None and not recompute else None
+        stepwise = watcher is not None or recompute or self._altered
+        fused = None if stepwise else residual.fused_pass(embedding)
         if fused is not None:
             for site, sublayer in depth:
                 fused.write(site, sublayer(fused.read(site)))
@@ -124,6 +155,9 @@ class LanguageModel(nn.Module):
     def _through(self, depth: Depth, watcher: Watcher | None, *state: Tensor) -> State:
         """The state after the sublayers of `depth`."""
         for site, sublayer in depth:
+            if site.ordinal in self._removed:
+                state = self.residual.skip(state, site)
+                continue
             x, before = self.residual.read(state, site)
             if self._projects and site.kind == "attention":
                 project = _Projecting(self.residual, before, site)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,16 @@ class ComparedRun:
         rows = self.evaluations if kind == "validation" else self.train_rows
         pairs = zip(numbers(rows, "tokens").tolist(), numbers(rows, "loss").tolist(), strict=True)
         return tuple((tokens, loss) for tokens, loss in pairs if tokens == tokens and loss == loss)  # nan: absent
+
+    @cached_property
+    def observed(self) -> Mapping[str, Mapping[int, Row]]:
+        """Every row of each observer by its step, ascending; read when it is asked for."""
+        found: dict[str, dict[int, Row]] = {}
+        for row in _rows(RunDirectory(self.path).observations_path, []):
+            observer, step = row.get("observer"), row.get("step")
+            if isinstance(observer, str) and isinstance(step, int):
+                found.setdefault(observer, {})[step] = row
+        return {observer: dict(sorted(rows.items())) for observer, rows in found.items()}
 
     def observation(self, observer: str, *keys: str) -> dict[str, list[float | None]]:
         """Lists of numbers from the summary of an observer's latest row; a list that is not there is empty."""

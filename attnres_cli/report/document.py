@@ -23,15 +23,28 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Heated:
+    """Characters start to end (excluded) of a line of a chart, with a colour behind them: heat 0 to 1 on the scale of
+    magnitudes or, diverging, on that of differences."""
+
+    line: int
+    start: int
+    end: int
+    heat: float
+    diverging: bool = False
+
+
+@dataclass(frozen=True)
 class Chart:
     """A drawing in characters, already laid out: shown as it is, in a fixed pitch, never wrapped.
 
-    markers: the characters that draw the curves, which a format may colour.
+    markers: the characters that draw the curves, which a format may colour; heats: cells that it may colour.
     """
 
     title: str
     lines: tuple[str, ...]
     markers: str = ""
+    heats: tuple[Heated, ...] = ()
 
 
 Block = Table | Notice | Chart

@@ -70,7 +70,7 @@ def _waiting(content: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
         return
     residuals = {arm.get("label"): arm.get("residual") for arm in _dictionaries(content, "arms")}
     for run in _dictionaries(content, "runs"):
-        if run.get("status") == "planned" and run.get("arm") in residuals:
+        if run.get("status") == "planned" and run.get("arm") in residuals and not run.get("trial"):
             yield residuals[run["arm"]], f"{run['arm']} seed {run.get('seed')}"
 
 

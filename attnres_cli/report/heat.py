@@ -7,9 +7,11 @@ Anderton and Renslow 2018) at a few anchors with straight lines between them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 Rgb = tuple[int, int, int]
 
-_ANCHORS: tuple[Rgb, ...] = (
+ANCHORS: tuple[Rgb, ...] = (
     (0, 34, 78),
     (53, 69, 108),
     (102, 105, 112),
@@ -21,17 +23,22 @@ _BLACK: Rgb = (0, 0, 0)
 _WHITE: Rgb = (255, 255, 255)
 
 
-def heat_colours(heat: float) -> tuple[Rgb, Rgb]:
-    """(background, text) for a value between 0 and 1; the text is black or white, whichever contrasts more."""
-    position = min(1.0, max(0.0, heat)) * (len(_ANCHORS) - 1)
-    index = min(int(position), len(_ANCHORS) - 2)
+def heat_colours(heat: float, anchors: Sequence[Rgb] = ANCHORS) -> tuple[Rgb, Rgb]:
+    """(background, text) for a value between 0 and 1 on the scale through these colours."""
+    position = min(1.0, max(0.0, heat)) * (len(anchors) - 1)
+    index = min(int(position), len(anchors) - 2)
     share = position - index
     red, green, blue = (
-        round(low + share * (high - low)) for low, high in zip(_ANCHORS[index], _ANCHORS[index + 1], strict=True)
+        round(low + share * (high - low)) for low, high in zip(anchors[index], anchors[index + 1], strict=True)
     )
     background = (red, green, blue)
+    return background, text_colour(background)
+
+
+def text_colour(background: Rgb) -> Rgb:
+    """Black or white, whichever contrasts more."""
     # Contrast ratio (L1 + 0.05) / (L2 + 0.05) is equal for black and white text at a luminance of 0.179.
-    return background, _BLACK if _luminance(background) > 0.179 else _WHITE
+    return _BLACK if _luminance(background) > 0.179 else _WHITE
 
 
 def _luminance(colour: Rgb) -> float:

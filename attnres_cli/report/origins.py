@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from attnres_cli import discovery
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.group_plan import is_tune
@@ -79,7 +80,8 @@ def tuned_overlay(arm: Arm) -> str | None:
 
 
 def _tuned_overlay(run: ComparedRun) -> str | None:
-    """tuned-<preset>-<arm>, as tunes call their overlays; another arm's rate is not this arm's own."""
+    """tuned-<preset>-<arm>, as tunes call their overlays; another arm's rate is not this arm's own. An arm that is no
+    scheme is an overlay, and the run is that arm unless its command line says another residual configuration."""
     try:
         words = shlex.split(str(run.manifest.get("command", "")))
     except ValueError:
@@ -89,4 +91,14 @@ def _tuned_overlay(run: ComparedRun) -> str | None:
     values = [word.removeprefix("--overlay=") for word in words if word.startswith("--overlay=")]
     values += [value for option, value in zip(words, words[1:], strict=False) if option == "--overlay"]
     names = [PurePath(value).name.removesuffix(".toml") for value in values]
-    return next((name for name in names if name.startswith(TUNED_OVERLAY) and name.endswith(f"-{run.scheme}")), None)
+    says_another = any(word.removeprefix("--set=").startswith(("--residual", "residual.")) for word in words)
+    tuned = [name for name in names if name.startswith(TUNED_OVERLAY)]
+    schemes = tuple(f"-{scheme}" for scheme in discovery.names("residual.schemes"))
+    return next(
+        (
+            name
+            for name in tuned
+            if name.endswith(f"-{run.scheme}") or (not says_another and not name.endswith(schemes))
+        ),
+        None,
+    )

@@ -7,7 +7,8 @@ a page.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 # One number per point; None is a gap.
 Numbers = tuple[float | None, ...]
@@ -16,11 +17,13 @@ Numbers = tuple[float | None, ...]
 @dataclass(frozen=True)
 class Axis:
     """label and unit as people read them: ("validation loss", "nats per token"). logarithmic: drawn so; all its
-    values are positive."""
+    values are positive. names: what stands at 0, 1, 2 … where the axis counts things that have names (sources, arms);
+    empty on an axis of numbers."""
 
     label: str
     unit: str = ""
     logarithmic: bool = False
+    names: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -31,7 +34,7 @@ class Axis:
 class Series:
     """One curve. low, high: the interval around each y, or None where there is none. place: which arm of the
     comparison it belongs to, from 0 (the baseline), so that an arm looks the same in every picture. dashed: a second
-    curve of the same arm."""
+    curve of the same arm. joined: False for points that no line joins, such as those on an axis of names."""
 
     label: str
     place: int
@@ -40,12 +43,17 @@ class Series:
     low: Numbers | None = None
     high: Numbers | None = None
     dashed: bool = False
+    joined: bool = True
 
 
 @dataclass(frozen=True)
 class Lines:
     """Curves over one horizontal axis. key: its name in files and options, unique in a report. alternative: what the
-    picture shows, in one or two sentences with numbers. caption: what was measured, and what an interval is."""
+    picture shows, in one or two sentences with numbers. caption: what was measured, and what an interval is.
+
+    y_range: the part of the vertical axis to show first, where the rest would flatten it; None: all of it. zero:
+    whether y = 0 means something (no difference) and is drawn as a line.
+    """
 
     key: str
     title: str
@@ -54,6 +62,8 @@ class Lines:
     series: tuple[Series, ...]
     alternative: str
     caption: str = ""
+    y_range: tuple[float, float] | None = None
+    zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,10 @@ class Heat:
     caption: str = ""
     diverging: bool = False
     marked: frozenset[tuple[int, int]] = frozenset()
+
+    def share(self, value: float) -> float:
+        """Where a value stands on the colour scale, 0 (low) to 1 (high); what lies beyond an end is at that end."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low))) if self.high > self.low else 0.5
 
 
 @dataclass(frozen=True)
@@ -107,3 +121,14 @@ def still(picture: Picture) -> Lines | Heat:
 def all_stills(picture: Picture) -> Iterator[Lines | Heat]:
     """Every picture in it."""
     yield from picture.views if isinstance(picture, Views) else (picture,)
+
+
+def to_dict(picture: Picture) -> dict[str, Any]:
+    """Everything in a picture as plain values, with its kind ("lines", "heat", "views"), for JSON."""
+    if isinstance(picture, Views):
+        head = asdict(replace(picture, views=()))
+        return {"kind": "views", **head, "views": [to_dict(view) for view in picture.views]}
+    plain = asdict(picture)
+    if isinstance(picture, Heat):
+        plain["marked"] = [list(place) for place in sorted(picture.marked)]
+    return {"kind": type(picture).__name__.lower(), **plain}

@@ -6,10 +6,12 @@ import shlex
 from typing import Any
 
 from attnres_cli.discovery import load
+from attnres_cli.report.cell_rates import cell_rates
 from attnres_cli.report.document import Block, Document, Notice
 from attnres_cli.report.sweep_price import price
 from attnres_cli.report.sweep_results import SweepDocument
 from attnres_cli.report.table import Table
+from attnres_cli.report.tables.cell_rates import rates_sentence, rates_table
 from attnres_cli.report.tables.sweep_runs import impossible_table, status_table, unfinished_table
 
 
@@ -24,16 +26,20 @@ def sweep_document(document: SweepDocument, width_columns: int | None = None) ->
         blocks.append(Notice("No run has finished", (f"Go on with: {_resume_command(document)}",), "warning"))
     blocks += [
         *shown.blocks(document, width_columns),
+        *_present(rates_table(document)),
         *_present(unfinished_table(document)),
         *([] if shown.SHOWS_IMPOSSIBLE else _present(impossible_table(document))),
     ]
-    return Document("sweep", tuple(blocks), {**document, "price": price(document), **shown.payload(document)})
+    rates = [each.to_dict() for each in cell_rates(document).values()]
+    facts = {"price": price(document), **shown.payload(document), **({"rates": rates} if rates else {})}
+    return Document("sweep", tuple(blocks), {**document, **facts})
 
 
 def plan_document(document: SweepDocument, width_columns: int | None = None) -> Document:
     """What `--dry-run` prints: what would be trained and what it costs, and everything impossible with its reason."""
     blocks: list[Block] = [
         *_report(document).plan_blocks(document, width_columns),
+        *([Notice("Learning rates", (sentence,))] if (sentence := rates_sentence(document)) else []),
         *_present(impossible_table(document)),
     ]
     payload = {key: value for key, value in document.items() if key != "schema"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnres_cli.analysis.paired import FEWEST_PAIRS
+from attnres_cli.report.cell_rates import cell_rates
 from attnres_cli.report.sweep_results import (
     FAILURES,
     Contrast,
@@ -186,11 +187,20 @@ def lowest_sentences(grid: Grid) -> list[str]:
 
 
 def _limits(grid: Grid) -> str:
+    rates = cell_rates(grid.document).values()
+    how = "one learning rate per width" if not rates else "a learning rate per cell from a few trials"
     if grid.pairs == 1:
-        return "One seed and one learning rate per width: this is the lowest cell here, not an optimum."
+        return f"One seed and {how}: this is the lowest cell here, not an optimum."
     if grid.pairs < FEWEST_PAIRS:
-        return f"{grid.pairs} seeds and one learning rate per width: too few to tell neighbouring cells apart."
-    return "The learning rate of every width comes from a rule, not from a search of its own."
+        return f"{grid.pairs} seeds and {how}: too few to tell neighbouring cells apart."
+    if not rates:
+        return "The learning rate of every width comes from a rule, not from a search of its own."
+    untuned = sum(each.verdict != "tuned" for each in rates)
+    if untuned:
+        return (
+            f"{untuned} of {len(rates)} learning rates are not tuned (table Learning rates): those cells may do better."
+        )
+    return "Every cell and scheme has the best of the learning rates that it tried."
 
 
 def _lowest_sentence(grid: Grid, label: str) -> str:

@@ -61,23 +61,38 @@ class Optima:
 
 
 def moved_sentences(grid: Grid, optima: Optima) -> list[str]:
-    """Per row and scheme: whether the smooth optimum moved; nothing where it cannot be said from at least three
-    pairs."""
-    lines = []
-    for (row, label), shift in optima.shifts.items():
-        if shift.n < FEWEST_PAIRS:
-            continue
-        where = "" if row is None else f" at heads/L_b {row:g}"
-        factor, low, high = (math.exp(each) for each in (shift.mean, shift.low, shift.high))
-        if shift.low <= 0 <= shift.high:
-            verdict = f"that it moved is not shown ({NOT_SHOWN})"
-        else:
-            verdict = f"it moved, to {'deeper and narrower' if factor < 1 else 'shallower and wider'} shapes"
-        lines.append(
-            f"Smooth optimum of d_model/L_b{where}: {label}'s is {factor:.2f} × {grid.labels[0]}'s "
-            f"(95 %: {low:.2f} to {high:.2f}): {verdict}."
-        )
-    return lines
+    """Per row and scheme: whether the smooth optimum moved, or why that cannot be said."""
+    if len(grid.labels) == 1 or not grid.compared():
+        return []
+    if grid.pairs < FEWEST_PAIRS:
+        return [f"Whether the smooth optimum moved cannot be said from fewer than {FEWEST_PAIRS} seeds."]
+    return [_moved(grid, optima, row, label) for row in grid.rows for label in grid.labels[1:]]
+
+
+def _moved(grid: Grid, optima: Optima, row: float | None, label: str) -> str:
+    where = "" if row is None else f" at heads/L_b {row:g}"
+    shift = optima.shifts.get((row, label))
+    if shift is None or shift.n < FEWEST_PAIRS:
+        reason = _why_unsaid(grid, optima, row, label)
+        return f"Whether the smooth optimum{where} moved from {grid.labels[0]} to {label} cannot be said: {reason}."
+    factor, low, high = (math.exp(each) for each in (shift.mean, shift.low, shift.high))
+    if shift.low <= 0 <= shift.high:
+        verdict = f"that it moved is not shown ({NOT_SHOWN})"
+    else:
+        verdict = f"it moved, to {'deeper and narrower' if factor < 1 else 'shallower and wider'} shapes"
+    return (
+        f"Smooth optimum of d_model/L_b{where}: {label}'s is {factor:.2f} × {grid.labels[0]}'s "
+        f"(95 %: {low:.2f} to {high:.2f}): {verdict}."
+    )
+
+
+def _why_unsaid(grid: Grid, optima: Optima, row: float | None, label: str) -> str:
+    if (row, label) not in optima.found:
+        return f"fewer than {FEWEST_CELLS} cells have every loss"
+    for each in (grid.labels[0], label):
+        if (edge := optima.found[row, each].edge) is not None:
+            return f"{each}'s lies at the {edge} d_model/L_b or beyond it"
+    return f"fewer than {FEWEST_PAIRS} seeds have a loss in every cell"
 
 
 def _realised(grid: Grid, row: float | None, columns: list[float]) -> list[float]:

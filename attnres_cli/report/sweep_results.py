@@ -76,7 +76,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Results:
-    """Every run of a sweep document by (cell key, arm label)."""
+    """Every run of a sweep document by (cell key, arm label), but for trials: those chose a rate for the others."""
 
     document: SweepDocument
     runs: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]]
@@ -85,7 +85,8 @@ class Results:
     def of(cls, document: SweepDocument) -> Results:
         found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for run in document["runs"]:
-            found.setdefault((run["cell"], run["arm"]), []).append(run)
+            if not run.get("trial"):
+                found.setdefault((run["cell"], run["arm"]), []).append(run)
         return cls(document, found)
 
     @property

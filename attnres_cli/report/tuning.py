@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attnres_cli.analysis.tuning import Outcome, Search, Trial, outcome
+from attnres_cli.analysis.tuning import Outcome, Search, Trial, next_trials, outcome
 from attnres_cli.report.sweep_results import SweepDocument
 
 QUERY_FACTOR = "query_lr_factor"
@@ -24,6 +24,9 @@ def search_of(settings: Mapping[str, Any]) -> Search:
         decay=settings["weight_decay"],
         query=settings[QUERY_FACTOR],
         check=settings["horizon_fraction"] < 1,
+        engine=settings.get("engine", "grid"),
+        trials=settings.get("trials"),
+        sampler_seed=settings.get("sampler_seed", 0),
     )
 
 
@@ -63,8 +66,12 @@ class Tuning:
         """Whether an arm has depth queries to tune."""
         return any(QUERY_FACTOR in arm["residual"] for arm in self.document["arms"] if arm["label"] == label)
 
-    def outcome(self, label: str, search: Search | None = None) -> Outcome:
-        return outcome(search or self.search, self.losses[label], has_query=self.has_query(label))
+    def outcome(self, label: str) -> Outcome:
+        return outcome(self.search, self.losses[label], has_query=self.has_query(label))
+
+    def wanted(self, label: str, search: Search) -> tuple[Trial, ...]:
+        """The trials that an arm gets by what is known, those it has had included. search: may be a wider one."""
+        return next_trials(search, self.losses[label], has_query=self.has_query(label))
 
     def value(self, trial: Trial, key: str) -> float | None:
         """One of a trial's values, such as "learning_rate"; None where that was not tuned."""

@@ -41,6 +41,10 @@ class BlockOutputs(Residual):
         """The feed-forward's addition turns the running sum into the block's output."""
         return (*state[:-1], state[-1] + output)
 
+    def skip(self, state: State, site: Site) -> State:
+        """The block goes on from what it started from; one that is removed whole gives just that as its output."""
+        return (*state, self.enter(state, site)[1]) if site.kind == "attention" else state
+
     def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(self.leave(state))
 

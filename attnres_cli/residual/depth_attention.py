@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from itertools import accumulate
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from attnres_cli.residual.alteration import Alteration
 from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.backends import Backend
 from attnres_cli.residual.depth_config import DepthAttentionConfig
 from attnres_cli.residual.depth_query import DepthQuery, Keys, ProjectedKeys, SlicedKeys, WholeKeys, mixed_by_head
 from attnres_cli.residual.fused import DepthPass
 from attnres_cli.residual.fusing import can_fuse
+from attnres_cli.residual.holding import are_held, held
 from attnres_cli.residual.normalisers import SUM_TO_ONE
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, normal
 from attnres_cli.residual.precision import widen
@@ -41,12 +44,14 @@ class DepthAttention(Residual):
         # Without a source of its own the embedding begins the first one, so that all of them still add up to the
         # ordinary residual stream.
         self._joins = tuple(joins) if config.embedding_source else (True, *joins[1:])
+        # For every sublayer, which one begins the source that its output is part of; -1: the embedding.
+        self._begun_by = tuple(accumulate((-1 if j else i for i, j in enumerate(self._joins)), max))
         # A window that holds all sources is none.
         self.window = config.window if config.window is not None and config.window < len(joins) else None
         # With one source, softmax and its like give the weight 1; other weights are a factor that a norm takes out, but
         # not where each head has one of its own.
         self._one_source_is_itself = config.normaliser in SUM_TO_ONE or config.depth_heads == 1
-        self._names = self._names_by_site()
+        self._names = self._names_with_all = self._names_by_site()
         width, sublayers = geometry.d_model, geometry.num_sublayers
         self.sites = Places(DepthQuery(config, width, len(self._names[each])) for each in range(sublayers))
         if config.final_mix:
@@ -110,6 +115,21 @@ class DepthAttention(Residual):
         """The newest source: the running block sum (Block), the last sublayer's output (Full)."""
         return state[-2]
 
+    def altered(self, alteration: Alteration) -> Self:
+        """Without some of its sublayers a sum begins with the first of those that are left; in a window, what is not
+        there takes no place."""
+        twin = super().altered(alteration)
+        twin._joins = tuple(
+            joins and twin._has_begun(ordinal, self._begun_by[ordinal]) for ordinal, joins in enumerate(self._joins)
+        )
+        twin._names = twin._names_by_site()
+        return twin
+
+    def _has_begun(self, ordinal: int, begun_by: int) -> bool:
+        """Whether the source that sublayer `begun_by` begins holds anything before sublayer `ordinal` adds to it."""
+        removed = self.alteration.removed
+        return begun_by < 0 or any(each not in removed for each in range(begun_by, ordinal))
+
     # ---- sources
 
     @abstractmethod
@@ -126,12 +146,27 @@ class DepthAttention(Residual):
         for ordinal, joins in enumerate(self._joins):
             if joins and ordinal == 0:
                 names = [f"embedding + {self.source_label(0)}"]
-            elif not joins:
+            elif not joins and ordinal not in self.alteration.removed:
                 if self._window_is_full(len(names)):
                     names.pop(self._oldest)
-                names.append(self.source_label(ordinal))
+                names.append(self.source_label(self._begun_by[ordinal]))
             by_site.append(tuple(names))
         return tuple(by_site)
+
+    def source_family(self, name: str, ordinal: int) -> str | None:
+        """By what a source holds: the embedding, one output of attention or of a feed-forward, a finished sum of
+        outputs, or the sum that is still growing; early: begun in the first half of the sublayers."""
+        begins = {self.source_label(first): first for first in self._begun_by if first >= 0}
+        if name not in begins:
+            return "embedding"
+        first = begins[name]
+        members = [each for each, begun_by in enumerate(self._begun_by) if begun_by == first]
+        if len(members) > 1 and members[-1] >= ordinal:
+            return "running sum"
+        age = "early" if 2 * first < self.geometry.num_sublayers else "late"
+        if len(members) > 1:
+            return f"{age} sums"
+        return f"{age} {('attention', 'feed-forward')[first % 2]}"
 
     @property
     def _oldest(self) -> int:
@@ -162,26 +197,56 @@ class DepthAttention(Residual):
         """As the protocol says; with several heads, the mean over them."""
         if ordinal == self.geometry.num_sublayers and not self.config.final_mix:
             return None
-        return self.source_names(ordinal), self._weights(state, self._query(ordinal)).mean(-1)
+        names = self.source_names(ordinal)
+        taken = tuple(names[index] for index in self.alteration.taken(ordinal, names))
+        return taken, self._weights(state, self._query(ordinal), ordinal).mean(-1)
 
     def _mixed(self, state: State, ordinal: int) -> Tensor:
-        return self._mixed_by(state, self._query(ordinal))
+        return self._mixed_by(state, self._query(ordinal), ordinal)
 
-    def _mixed_by(self, state: State, query: DepthQuery) -> Tensor:
-        values, companions = state[0::2], state[1::2]
-        if len(values) == 1 and self._one_source_is_itself:
+    def _mixed_by(self, state: State, query: DepthQuery, ordinal: int) -> Tensor:
+        values, companions = self._taken(state[0::2], ordinal), self._taken(state[1::2], ordinal)
+        if len(values) == 1 and self._one_is_itself(ordinal):
             return values[0]
-        if self.config.changes_the_mathematics:
-            return mixed_by_head(values, self._weights(state, query))
+        if self.config.changes_the_mathematics or are_held():
+            return mixed_by_head(values, self._weights(state, query, ordinal))
         return self.backend.op.mix(values, companions, query.folded())
 
-    def _weights(self, state: State, query: DepthQuery) -> Tensor:
+    def _weights(self, state: State, query: DepthQuery, ordinal: int) -> Tensor:
         """[sources, B, T, heads]."""
-        values, companions = state[0::2], state[1::2]
+        values, companions = self._taken(state[0::2], ordinal), self._taken(state[1::2], ordinal)
         if self.config.changes_the_mathematics:
-            weights = query.weights(values, companions, self.keys, self.geometry.norm_epsilon)
-            return weights.expand(len(values), *values[0].shape[:-1], -1)
-        return self.backend.op.weights(values, companions, query.folded()).unsqueeze(-1)
+            numbers = self._numbers(ordinal)
+            weights = query.weights(values, companions, self.keys, self.geometry.norm_epsilon, state[-2], numbers)
+            return held(weights.expand(len(values), *values[0].shape[:-1], -1))
+        return held(self.backend.op.weights(values, companions, query.folded()).unsqueeze(-1))
+
+    def _taken(self, of_sources: Sequence[Tensor], ordinal: int) -> Sequence[Tensor]:
+        """Of one tensor per source, those of the sources that site `ordinal` may take."""
+        if not self.alteration.masked:
+            return of_sources
+        return [of_sources[index] for index in self.alteration.taken(ordinal, self.source_names(ordinal))]
+
+    def _one_is_itself(self, ordinal: int) -> bool:
+        """Whether the only source that an alteration may have left at site `ordinal` is passed on as it is: a number of
+        its own, which may be negative, stays its weight where it was one among others."""
+        never_more = len(self._names_with_all[ordinal]) == 1
+        return self._one_source_is_itself and (never_more or self.config.normaliser in SUM_TO_ONE)
+
+    def _numbers(self, ordinal: int) -> list[int] | None:
+        """Which of a site's learned numbers belong to the sources that it takes; None: all in order.
+
+        A number belongs to the source of that name. In a window it belongs to a place: the embedding's, or one counted
+        from the newest source.
+        """
+        names, with_all = self.source_names(ordinal), self._names_with_all[ordinal]
+        if len(names) == len(with_all) and not self.alteration.masked:
+            return None
+        taken = self.alteration.taken(ordinal, names)
+        if self.window is None:
+            return [with_all.index(names[index]) for index in taken]
+        shift = len(with_all) - len(names)
+        return [index if index < self._oldest else index + shift for index in taken]
 
     def _query(self, ordinal: int) -> DepthQuery:
         query = self.output if ordinal == self.geometry.num_sublayers else self.sites.at(ordinal)

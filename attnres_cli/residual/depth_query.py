@@ -127,16 +127,26 @@ class DepthQuery(OwnParameters):
             queries = queries * rows("key_gain")
         return queries if sites[0]._factor == 1.0 else queries * sites[0]._factor
 
-    def weights(self, values: Sequence[Tensor], companions: Sequence[Tensor], keys: Keys, epsilon: float) -> Tensor:
-        """Of n sources [..., d]: [n, ..., heads]."""
+    def weights(
+        self,
+        values: Sequence[Tensor],
+        companions: Sequence[Tensor],
+        keys: Keys,
+        epsilon: float,
+        newest: Tensor,
+        numbers: Sequence[int] | None,
+    ) -> Tensor:
+        """Of n sources [..., d]: [n, ..., heads]. newest [..., d]: what a query is made of, whether or not it is among
+        the sources; numbers: which of the site's own numbers are theirs (None: all)."""
         if self._kind == "scalars":
-            assert self.logits.shape[1] == len(values), (self.logits.shape, len(values))
-            per_source = self._normalise(widen(self.logits).t())
+            logits = self.logits if numbers is None else self.logits[:, list(numbers)]
+            assert logits.shape[1] == len(values), (logits.shape, len(values))
+            per_source = self._normalise(widen(logits).t())
             return per_source.view(len(values), *([1] * (values[0].dim() - 1)), self._heads)
         if self._kind == "input":
-            newest = values[-1] * inverse_rms(values[-1], epsilon).unsqueeze(-1)
-            with full_precision(newest):
-                query = self._with_gain(torch.nn.functional.linear(newest, widen(self.query_matrix)))
+            normed = newest * inverse_rms(newest, epsilon).unsqueeze(-1)
+            with full_precision(normed):
+                query = self._with_gain(torch.nn.functional.linear(normed, widen(self.query_matrix)))
         else:
             query = self.folded()
         pairs = zip(values, companions, strict=True)

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnres_cli.native import PLAIN_PASS_DEVICES
+from attnres_cli.residual.holding import are_held, held
+from attnres_cli.residual.precision import inverse_rms
 
 
 class RMSNorm(nn.Module):
@@ -25,6 +27,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.to(torch.promote_types(x.dtype, torch.float32))
+        if are_held():
+            return x * held(inverse_rms(x, self.epsilon)).unsqueeze(-1) * self.gain
         if x.device.type in PLAIN_PASS_DEVICES and not torch.compiler.is_compiling():
             normalised: Tensor = _CpuRMSNorm.apply(x, self.gain, self.epsilon)  # type: ignore[no-untyped-call]
             return normalised

@@ -15,6 +15,12 @@ nothing else about it.
 
 Where nobody looks at the state, a scheme may run the same loop through a `FusedPass`, which is free to postpone,
 join and share work between steps. It gives the same numbers up to rounding; tests hold one against the other.
+
+For evaluation a scheme can be altered (`alteration.py`). A sublayer that is removed is neither read nor written; the
+trunk calls `skip` instead.
+
+What a scheme computes from its state to weigh its state with, it passes through `holding.held`, so that probes can take
+it as given.
 """
 
 from __future__ import annotations
@@ -22,11 +28,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from attnres_cli.residual.alteration import UNALTERED, Alteration, swap_entries, twin_of
 from attnres_cli.residual.norm import RMSNorm
 from attnres_cli.residual.parameters import OwnParameters, ParameterGroup, Role, declarations
 
@@ -111,6 +118,11 @@ class Residual(nn.Module, ABC):
     citation: ClassVar[str] = ""
     # One line for people, as `attnres presets ls --schemes` prints it.
     formula: ClassVar[str] = ""
+    # Lists of own parameters or norms, one entry per sublayer or per transformer block, that belong to it and not to
+    # its place in depth: swapped blocks take theirs along.
+    belongs_to_sublayers: ClassVar[tuple[str, ...]] = ("sites",)
+    # What is different in this walk; only a twin that `altered` made has anything here.
+    alteration: Alteration = UNALTERED
 
     def __init__(self, config: Any, geometry: Geometry) -> None:
         super().__init__()
@@ -144,9 +156,25 @@ class Residual(nn.Module, ABC):
     def write(self, state: State, site: Site, output: Tensor) -> State:
         """The state after the sublayer at `site` gave `output` [B, T, d]."""
 
+    def skip(self, state: State, site: Site) -> State:
+        """The state where the sublayer at `site` would have been, had it not been removed; in place of `read`,
+        `project` and `write`. Default: as it was. So nothing is written, and nothing that the scheme does on the
+        occasion of this sublayer is done: norms and gates of its own, the mixing of streams before it."""
+        return state
+
     @abstractmethod
     def close(self, state: State, final_norm: Norm) -> Tensor:
         """What the head sees, [B, T, d], after the final norm."""
+
+    def altered(self, alteration: Alteration) -> Self:
+        """A twin of this scheme with the same parameters, in whose walk `alteration` holds; this one stays as it is."""
+        twin = twin_of(self)
+        twin.alteration = alteration
+        if alteration.swapped is not None:
+            for part in self.belongs_to_sublayers:
+                if part in self._modules:
+                    swap_entries(twin, part, alteration, self.geometry.transformer_blocks)
+        return twin
 
     def num_blocks(self) -> int | None:
         """The paper's N, where the scheme sums its sources up in blocks; else None."""
@@ -221,8 +249,13 @@ class Residual(nn.Module, ABC):
         """Source names and weights [sources, B, T] with which sublayer `ordinal` (num_sublayers: the output site)
         mixes.
 
-        None for a scheme that does not choose its sources.
+        None for a scheme that does not choose its sources. Of an altered scheme: of the sources that are left.
         """
+        return None
+
+    def source_family(self, name: str, ordinal: int) -> str | None:
+        """The kind of source that `name` is for sublayer `ordinal`, in words; sources of a family are looked at
+        together. None: it is of no kind."""
         return None
 
     def summary(self) -> str:

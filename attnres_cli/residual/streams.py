@@ -21,6 +21,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.holding import held
 from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Norm, Residual, Site, State, SublayerInput
 
@@ -78,7 +79,8 @@ class Streams(Residual):
     def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         (streams,) = state
         with full_precision(streams):
-            weights = self.weights(streams, site.ordinal)
+            found = self.weights(streams, site.ordinal)
+            weights = Weights(held(found.read), held(found.carry), held(found.write))
             if weights.read is None:
                 seen = streams[..., 0, :]
             else:

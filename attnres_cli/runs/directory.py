@@ -10,24 +10,24 @@
         .metrics.npz        the columnar cache of a long metrics.jsonl (columns.py)
         probes/             observations.jsonl and the arrays it names
         checkpoints/        step-000100/…
+        probed/             what `attnres probe` found in the checkpoints (probed.py)
 
 docs/run-directory.md is the contract. One process writes a run; any number of readers look on without locking.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import UserError
-from attnres_cli.runs import columns, metrics
+from attnres_cli.runs import columns, metrics, probed
 from attnres_cli.runs.files import (
     Row,
     Rows,
@@ -40,10 +40,10 @@ from attnres_cli.runs.files import (
     write_json,
     write_whole,
 )
+from attnres_cli.runs.names import check_name, generated_name
 from attnres_cli.runs.state import ENDED, ESSENTIAL_FIELDS, UNREADABLE, beating, first_state, judged_status
 
 MANIFEST_SCHEMA = "attnres.manifest/1"
-LONGEST_NAME = 120
 
 
 class RunDirectory:
@@ -78,7 +78,7 @@ class RunDirectory:
                 f"Runs cannot be kept in '{root}': {error.strerror}.", where="--runs-dir", expected="a folder"
             ) from error
         while True:
-            path = root / (name if name is not None else _generated_name(stem))
+            path = root / (name if name is not None else generated_name(stem))
             try:
                 path.mkdir()
             except FileExistsError:
@@ -137,6 +137,10 @@ class RunDirectory:
     @property
     def checkpoints_folder(self) -> Path:
         return self.path / "checkpoints"
+
+    @property
+    def probed_folder(self) -> Path:
+        return self.path / "probed"
 
     @property
     def is_run(self) -> bool:
@@ -282,6 +286,12 @@ class RunDirectory:
         ]
         return max(rows, key=lambda row: row["step"], default=None)
 
+    def probed(self, probe: str, step: int | None = None) -> Row | None:
+        """What a probe found in the checkpoint of `step`, or in the latest that it has looked at; None where it has not
+        looked, or the scheme has nothing of the kind. Its arrays: runs.probed.read_arrays."""
+        found = probed.read(self, probe, step)
+        return found if found is not None and found["summary"] is not None else None
+
     def checkpoints(self) -> list[Path]:
         """Folders of complete checkpoints by step, the latest last. A folder without state.json is incomplete."""
         folders = (path for path in self.checkpoints_folder.glob("step-*") if (path / "state.json").is_file())
@@ -293,28 +303,3 @@ class RunDirectory:
     def checkpoint_folder(self, step: int) -> Path:
         """Where the checkpoint of `step` belongs; not created."""
         return self.checkpoints_folder / f"step-{step:06d}"
-
-
-def check_name(name: str) -> None:
-    """Raise UserError unless `name` can be the name of a run: one visible folder that no option parser mistakes."""
-    fault = None
-    if not name.strip():
-        fault = "it is empty"
-    elif "/" in name or "\\" in name:
-        fault = "it contains a path separator"
-    elif name[0] in ".-":
-        fault = f"it starts with '{name[0]}'"
-    elif any(not character.isprintable() for character in name):
-        fault = "it contains an invisible character"
-    elif len(name.encode("utf-8")) > LONGEST_NAME:
-        fault = f"it is longer than {LONGEST_NAME} bytes"
-    if fault:
-        raise UserError(
-            f"'{name}' cannot be the name of a run: {fault}.", where="--name", expected="letters, digits, '-', '_', '.'"
-        )
-
-
-def _generated_name(stem: str) -> str:
-    safe = re.sub(r"[^A-Za-z0-9_.]+", "-", stem).strip("-.") or "run"
-    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    return f"{safe[: LONGEST_NAME - 21]}-{stamp}-{os.urandom(2).hex()}"

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.discovery import names
+from attnres_cli.errors import ExitCode, UserError, nearest_name
+from attnres_cli.preset.catalogue import entries, find
 from attnres_cli.sweep.request import by_key
 from attnres_cli.sweep.results import Arm
 
@@ -59,6 +61,22 @@ def asked_arms(source: Source, asked: Sequence[str]) -> tuple[Arm, ...]:
         )
     refuse_twice(asked, "--residual", "scheme")
     return tuple(scheme_arm(source, name) for name in asked)
+
+
+def named_arm(source: Source, preset: Preset, said: str) -> tuple[Arm, Entry | None]:
+    """What one name of `--arms` means: a scheme with its defaults, or an overlay, with the file that says it. preset:
+    what `source` loads. Raises UserError with the nearest name for one that is neither."""
+    schemes = names("residual.schemes")
+    if said in schemes:
+        return scheme_arm(source.without_residual_settings(), said), None
+    overlays = {entry.name for entry in entries("overlay")}
+    if said not in overlays:
+        known = [*schemes, *sorted(overlays)]
+        raise UserError(f"There is no scheme and no overlay '{said}'.", where="--arms",
+                        expected="names of residual schemes or overlays", nearest=nearest_name(said, known),
+                        hint="attnres presets ls --overlays", exit_code=ExitCode.USAGE)  # fmt: skip
+    entry = find(said, "overlay")
+    return overlay_arm(source, preset, entry), entry
 
 
 def own_arm(preset: Preset) -> Arm:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from attnres_cli import discovery
 from attnres_cli.errors import UserError
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.observed import observed_figures
 from attnres_cli.runs.state import beating
 from attnres_cli.sweep.execution import Execute, Job, JobResult, RunJob, Slot, Stop, stopping_on_signals
 from attnres_cli.sweep.job import train_job
 from attnres_cli.sweep.resolve import run_preset
-from attnres_cli.sweep.results import SETTLED, Run, RunStatus, Sweep, SweepDirectory
+from attnres_cli.sweep.results import SETTLED, TRIALS, Run, RunStatus, Sweep, SweepDirectory
 
 
 class Listener(Protocol):
@@ -86,19 +88,21 @@ def refuse_if_running(directory: SweepDirectory) -> None:
 
 
 def outstanding(directory: SweepDirectory, sweep: Sweep) -> list[Todo]:
-    """Every run that is not settled, after the run directories were asked how far they are.
+    """Every run that is not settled and may train, after the run directories were asked how far they are.
 
     Updates the runs of `sweep`: status, numbers, and the folder of the next attempt.
     """
     found = _runs_by_digest(directory)
-    taken = {path.name for path in directory.path.iterdir()}
+    taken = {path.relative_to(directory.path).as_posix() for path in _folders(directory)}
     todo = []
     for run in sweep.runs:
+        if run.awaits_rate:
+            continue
         attempts = found.get(run.digest, [])
         finished = next((attempt for attempt in attempts if attempt.status == "finished"), None)
         latest = finished or (attempts[-1] if attempts else None)
         if latest is not None:
-            _take_over(run, latest, latest.status)
+            _take_over(run, latest, directory)
         elif not (run.status == "finished" and run.loss is not None):  # its folder may be gone, its result is known
             _reset(run)
         if run.status in SETTLED:
@@ -112,7 +116,8 @@ def outstanding(directory: SweepDirectory, sweep: Sweep) -> list[Todo]:
 
 
 def read_result(run: Run, directory: RunDirectory) -> None:
-    """Copy the numbers of a run directory into the sweep's row: final validation loss, steps, time."""
+    """Copy the numbers of a run directory into the sweep's row: final validation loss, steps, time, and figures of what
+    observers saw."""
     state = directory.read_state()
     run.step, run.steps = int(state.get("step") or 0), state.get("steps")
     evaluations = directory.evaluations()
@@ -123,6 +128,7 @@ def read_result(run: Run, directory: RunDirectory) -> None:
     run.bits_per_byte = None if final is None else final.get("bits_per_byte")
     rows = directory.train_rows()
     run.train_seconds = rows[-1].get("train_seconds") if rows else None
+    run.figures = observed_figures(directory.observations())
 
 
 class _Engine:
@@ -216,20 +222,27 @@ def _runs_by_digest(directory: SweepDirectory) -> dict[str, list[RunDirectory]]:
 
 
 def _run_directories(directory: SweepDirectory) -> Iterator[RunDirectory]:
-    for path in sorted(directory.path.iterdir()):
+    for path in _folders(directory):
         if path.is_dir() and not path.name.startswith(".") and (run := RunDirectory(path)).is_run:
             yield run
+
+
+def _folders(directory: SweepDirectory) -> list[Path]:
+    """Everything where a run may lie."""
+    trials = directory.path / TRIALS
+    return [*sorted(directory.path.iterdir()), *(sorted(trials.iterdir()) if trials.is_dir() else ())]
 
 
 def _reset(run: Run) -> None:
     run.__dict__.update(run.planned_anew().__dict__)
 
 
-def _take_over(run: Run, directory: RunDirectory, status: str) -> None:
+def _take_over(run: Run, directory: RunDirectory, of_sweep: SweepDirectory) -> None:
+    status = directory.status
     if status == "running":
         raise UserError(f"Run '{directory.name}' of this sweep is still running.", where=str(directory.path))
     known: dict[str, RunStatus] = {"finished": "finished", "diverged": "diverged", "failed": "failed"}
-    run.folder = directory.name
+    run.folder = directory.path.relative_to(of_sweep.path).as_posix()
     run.status = known.get(status, "interrupted")  # interrupted, stale (killed) or unreadable
     run.error = directory.read_state().get("error")
     read_result(run, directory)

@@ -55,6 +55,7 @@ class Point:
     changes: "section.key" → value for every run of it. size: along which the time of a step is interpolated between
     timed points; None: training FLOPs per token. after: key of an earlier point whose run (of the same arm and seed)
     has to finish before; after_step: the step of that run where this one leaves it, so that it trains the rest only.
+    seeds: label → how many of the seeds it is trained with here, for a cell that not every arm has; None: all of both.
     """
 
     key: str
@@ -64,6 +65,7 @@ class Point:
     size: float | None = None
     after: str | None = None
     after_step: int | None = None
+    seeds: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ class Place:
         own = {**self.arm.changes, **self.point.changes}
         return self.preset.train.horizon_tokens if own.get(HORIZON) is not None else None
 
+    def seeds_of(self, request: Request) -> tuple[int, ...]:
+        own = self.point.seeds
+        return request.seed_values if own is None else request.seed_values[: own[self.arm.label]]
+
 
 def lay_out(
     request: Request,
@@ -91,18 +97,20 @@ def lay_out(
     report: str,
     facts: Mapping[str, Any] | None = None,
     impossible: Iterable[Mapping[str, Any]] = (),
+    trials: int = 0,
 ) -> Sweep:
     """The sweep of these points.
 
     report: the file of report/sweeps/ that shows it. impossible: what the kind has found to be impossible already.
-    Raises UserError when no run is left, or when the budget is too small for the sweep.
+    trials: runs that every arm at every point will have beside those of its seeds, for a budget of minutes. Raises
+    UserError when no run is left, or when the budget is too small for the sweep.
     """
     places, refused = _places(request, context, points)
     refused = [*map(dict, impossible), *refused]
     if not places:
         raise UserError([_fault(each) for each in refused])
     timed = _timed(places, context.calibrate)
-    tokens, budget = _tokens(request, context, places, timed)
+    tokens, budget = _tokens(request, context, places, timed, trials)
     runs, twins = _runs(request, places, tokens, timed)
     if timed:
         budget |= _price(runs, timed, context.parallel_runs)
@@ -151,6 +159,8 @@ def _places(request: Request, context: Context, points: Sequence[Point]) -> tupl
     refused = []
     for point in points:
         for arm in request.arms:
+            if point.seeds is not None and arm.label not in point.seeds:
+                continue
             try:
                 preset = with_arm(request.preset, arm, point.changes)
                 counts = counts_of(preset, context.vocab_size)
@@ -214,7 +224,9 @@ def _timed_run(place: Place, timed: Timed) -> TimedRun:
     return TimedRun(_step_seconds(place, timed) / preset.train.tokens_per_step, preset.eval.tokens, every)
 
 
-def _tokens(request: Request, context: Context, places: Sequence[Place], timed: Timed) -> tuple[int, dict[str, Any]]:
+def _tokens(
+    request: Request, context: Context, places: Sequence[Place], timed: Timed, trials: int
+) -> tuple[int, dict[str, Any]]:
     """(tokens of every run that does not say its own, what the sweep file keeps about where they came from)"""
     budget, preset = request.budget, request.preset
     kept = asdict(budget)
@@ -235,7 +247,7 @@ def _tokens(request: Request, context: Context, places: Sequence[Place], timed: 
             expected="a preset that can take a training step here",
             hint=f"attnres train {preset.name} --steps 1",
         )
-    runs = [_timed_run(place, timed) for place in places for _ in request.seed_values]
+    runs = [_timed_run(place, timed) for place in places for _ in range(len(place.seeds_of(request)) + trials)]
     return tokens_for_minutes(budget.value, runs, context.parallel_runs, per_step), kept
 
 
@@ -279,7 +291,7 @@ def _runs(
                 after=before.get(seed),
                 after_step=point.after_step if seed in before else None,
             )
-            for seed in request.seed_values
+            for seed in place.seeds_of(request)
         ]
         twin = known.get(mine[0].digest)
         if twin is not None:

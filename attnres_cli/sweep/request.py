@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnres_cli.errors import ExitCode, UserError
-from attnres_cli.runs.directory import check_name
+from attnres_cli.runs.names import check_name
 from attnres_cli.sweep.budget import Budget
 from attnres_cli.sweep.results import Arm, Sweep, SweepDirectory
 
@@ -95,6 +95,7 @@ def continued(root: Path, name: str, request: Request, growing: Sequence[str] = 
     if not directory.exists:
         return Continued(request, directory, None)
     earlier = directory.read()
+    growing = [key for key in growing if key in request.settings]
     differences = _differing(earlier, request, growing)
     if differences:
         may_grow = " and ".join([*(f"--{each.replace('_', '-')}" for each in growing), "--seeds"])
@@ -112,10 +113,12 @@ def continued(root: Path, name: str, request: Request, growing: Sequence[str] = 
 
 
 def carried_over(sweep: Sweep, earlier: Sweep) -> Sweep:
-    """`sweep`, planned anew, with what `earlier` knows: its beginning, and what became of the runs it shares."""
+    """`sweep`, planned anew, with what `earlier` knows: its beginning, what became of the runs it shares, what was
+    measured."""
     known = {run.digest: run for run in earlier.runs}
     sweep.created, sweep.command, sweep.planned_seeds = earlier.created, earlier.command, earlier.planned_seeds
     sweep.runs = [known.get(run.digest, run) for run in sweep.runs]
+    sweep.measured = earlier.measured
     return sweep
 
 

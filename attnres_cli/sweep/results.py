@@ -3,6 +3,7 @@
     <runs>/<sweep name>/
         sweep.json              this file's subject: plan and status, always whole (docs/sweep.md is its contract)
         r16-prenorm-s0/         ordinary run directories, one per cell, arm and seed
+        trials/                 those that chose a value for the others, out of the way of comparisons
 
 The file is rewritten after every change; the numbers in it are copies from the run directories, which are the truth.
 """
@@ -23,6 +24,7 @@ from attnres_cli.runs.state import judged_status
 
 SCHEMA = "attnres.sweep/2"
 FILE_NAME = "sweep.json"
+TRIALS = "trials"
 
 RunStatus = Literal["planned", "running", "finished", "interrupted", "diverged", "failed"]
 # A run in one of these states has a result that stays: training it again would give the same one.
@@ -60,8 +62,10 @@ class Run:
     train.seed = `seed`. digest: of that preset, which is what makes a finished run reusable. cost: what it takes
     compared with the other runs (seconds on this machine where they were timed, else FLOPs). flops and planned_tokens:
     what it trains itself, without what it takes over from another run. after: digest of a run that has to finish first,
-    or None; after_step: this one starts where that one stood then. folder: name of its run directory inside the
-    sweep's, None before it starts. loss: nats per token on the fixed validation set after the last step.
+    or None; after_step: this one starts where that one stood then. trial: the value that it tries ("lr0.004"), where it
+    is one of those that choose a value for the runs of its cell and arm; no result counts it. awaits_rate: such trials
+    have yet to choose its learning rate, so it does not train, and `changes` say the rule's. folder: its run directory
+    inside the sweep's, None before it starts. loss: nats per token on the fixed validation set after the last step.
     """
 
     cell: str
@@ -74,6 +78,8 @@ class Run:
     planned_tokens: int = 0
     after: str | None = None
     after_step: int | None = None
+    trial: str = ""
+    awaits_rate: bool = False
     folder: str | None = None
     status: RunStatus = "planned"
     step: int = 0
@@ -84,6 +90,7 @@ class Run:
     bits_per_byte: float | None = None
     train_seconds: float | None = None
     error: str | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     # What the plan says of a run; everything else is what became of it.
     PLANNED: ClassVar = (
@@ -97,17 +104,20 @@ class Run:
         "planned_tokens",
         "after",
         "after_step",
+        "trial",
+        "awaits_rate",
     )
 
     @property
     def name(self) -> str:
         """What its folder is called, unless that name is taken; a sweep of one cell leaves the cell out."""
-        return "-".join(part for part in (self.cell, self.arm, f"s{self.seed}") if part)
+        name = "-".join(part for part in (self.cell, self.arm, self.trial, f"s{self.seed}") if part)
+        return f"{TRIALS}/{name}" if self.trial else name
 
     @property
     def title(self) -> str:
         """The same for people: "r16 prenorm seed 0"."""
-        return " ".join(part for part in (self.cell, self.arm, f"seed {self.seed}") if part)
+        return " ".join(part for part in (self.cell, self.arm, self.trial, f"seed {self.seed}") if part)
 
     def planned_anew(self) -> Run:
         """The run as its plan has it, nothing trained."""
@@ -124,6 +134,7 @@ class Sweep:
     in which they were asked for; the first `planned_seeds` of them before anything had run. budget: where the tokens
     came from, with the timing if there was one. tokens: per run, where the budget decides them. facts: the kind's own.
     impossible: cells, or arms in a cell, that cannot be: {"key", "arm" (None: every arm), "coordinates", "reason"}.
+    measured: what was taken beside the runs, once they had ended.
     """
 
     name: str
@@ -146,6 +157,7 @@ class Sweep:
     runs: list[Run]
     status: str = "planned"
     process: dict[str, Any] = field(default_factory=dict)
+    measured: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in sweep.json."""
@@ -157,7 +169,7 @@ class Sweep:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The sweep that `to_dict` wrote. Raises KeyError or TypeError for anything else."""
-        fields = {name: values[name] for name in cls.__dataclass_fields__}
+        fields = {name: values[name] for name in cls.__dataclass_fields__ if name != "measured" or name in values}
         fields["arms"] = [Arm(**arm) for arm in fields["arms"]]
         fields["cells"] = [Cell(**cell) for cell in fields["cells"]]
         fields["runs"] = [Run(**run) for run in fields["runs"]]

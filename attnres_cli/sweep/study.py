@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from attnres_cli.discovery import names
 from attnres_cli.errors import ExitCode, UserError, nearest_name
-from attnres_cli.preset.catalogue import entries, find, shown
+from attnres_cli.preset.catalogue import shown
 from attnres_cli.preset.toml import format_key, format_value
 from attnres_cli.residual.arms import default_arms
-from attnres_cli.runs.directory import check_name
 from attnres_cli.runs.files import write_whole
-from attnres_cli.sweep.arms import Source, overlay_arm, refuse_twice, scheme_arm
+from attnres_cli.runs.names import check_name
+from attnres_cli.sweep.arms import Source, named_arm, refuse_twice
 from attnres_cli.sweep.definition import Positive, definition_of
 from attnres_cli.sweep.resolve import HORIZON
 from attnres_cli.sweep.results import SweepDirectory
@@ -166,18 +165,9 @@ def new_study(
 
 def _arm(source: Source, preset: Preset, said: str) -> StudyArm:
     """A scheme with its defaults, or an overlay, with what a tune wrote into it."""
-    if said in names("residual.schemes"):
-        arm, tuning = scheme_arm(source.without_residual_settings(), said), Tuning()
-    else:
-        overlays = {entry.name for entry in entries("overlay")}
-        if said not in overlays:
-            known = [*names("residual.schemes"), *sorted(overlays)]
-            raise UserError(f"There is no scheme and no overlay '{said}'.", where="--arms",
-                            expected="names of residual schemes or overlays", nearest=nearest_name(said, known),
-                            hint="attnres presets ls --overlays", exit_code=ExitCode.USAGE)  # fmt: skip
-        entry = find(said, "overlay")
-        arm, mark = overlay_arm(source, preset, entry), read_mark(entry.path)
-        tuning = Tuning() if mark is None else Tuning(tune=mark.tune, trials=mark.trials, seeds=mark.seeds)
+    arm, entry = named_arm(source, preset, said)
+    mark = None if entry is None else read_mark(entry.path)
+    tuning = Tuning() if mark is None else Tuning(tune=mark.tune, trials=mark.trials, seeds=mark.seeds)
     if HORIZON in arm.changes and arm.changes[HORIZON] != preset.train.horizon_tokens:
         raise UserError(f"The overlay '{said}' says another horizon than the study.", where="--arms",
                         expected="arms that train equally long", exit_code=ExitCode.USAGE)  # fmt: skip

@@ -19,6 +19,7 @@ from attnres_cli.preset.catalogue import shown
 from attnres_cli.preset.toml import format_key, format_value
 from attnres_cli.report.tuning import QUERY_FACTOR, Tuning
 from attnres_cli.runs.files import write_whole
+from attnres_cli.sweep.resolve import HORIZON
 from attnres_cli.sweep.results import Sweep
 
 FOLDER = Path("presets/overlays")
@@ -86,7 +87,7 @@ def write_overlays(sweep: Sweep) -> dict[str, Path]:
 
 
 def overlay_text(sweep: Sweep, tuning: Tuning, label: str) -> str:
-    """The overlay of an arm that is tuned: its whole [residual] section, and the keys of [train] that were tuned."""
+    """The overlay of an arm that is tuned: its whole [residual] section, its other keys, and those that were tuned."""
     best = tuning.outcome(label).best
     assert best is not None, "the arm is tuned"
     tokens = tuning.tokens(label, best)
@@ -126,13 +127,14 @@ def _figures(tuning: Tuning, label: str) -> list[str]:
 
 
 def _values(sweep: Sweep, tuning: Tuning, label: str, best: Trial) -> dict[str, dict[str, Any]]:
-    """Section → key → value."""
-    changes: Mapping[str, Any] = next(
+    """Section → key → value. What the arm's own overlay left out is left out by the same rules of layers again."""
+    tuned: Mapping[str, Any] = next(
         run.changes for run in sweep.runs if (run.cell, run.arm) == (tuning.cells[best]["key"], label)
     )
-    values: dict[str, dict[str, Any]] = {"residual": dict(sweep.arm(label).residual), "train": {}}
-    for name, value in changes.items():
+    arm = sweep.arm(label)
+    values: dict[str, dict[str, Any]] = {"residual": dict(arm.residual), "train": {}}
+    for name, value in {**arm.changes, **tuned}.items():
         section, _, key = name.partition(".")
-        if name != "train.horizon_tokens":
-            values[section][key] = value
+        if name != HORIZON and value is not None:
+            values.setdefault(section, {})[key] = value
     return values

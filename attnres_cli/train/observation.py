@@ -18,11 +18,16 @@ PACKAGE = "train.observers"
 
 @dataclass(frozen=True)
 class Probe:
-    """The first sequences of the validation set, on the model's device; the same at every observation."""
+    """The first sequences of the validation set, on the model's device; the same at every observation.
+
+    tokens and targets: int64 [sequences, T]. answer_kinds: of the same shape, what kind of question each prediction
+    answers, 0 where it answers none that counts; None where the corpus does not say.
+    """
 
     tokens: Tensor
     targets: Tensor
     precision: str
+    answer_kinds: Tensor | None = None
 
 
 @dataclass(frozen=True)

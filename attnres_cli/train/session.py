@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from attnres_cli.data.batches import Batches, validation_batches
+from attnres_cli import discovery
+from attnres_cli.data.batches import IGNORED_TARGET, Batches, validation_batches
 from attnres_cli.data.prepare import Dataset
 from attnres_cli.model.build import build_model
 from attnres_cli.model.trunk import LanguageModel
@@ -58,9 +59,22 @@ def open_session(preset: Preset, dataset: Dataset, announce: Callable[[str], Non
         to_device(validation.inputs[:sequences], device),
         to_device(validation.targets[:sequences], device),
         preset.train.precision,
+        _answer_kinds(preset, validation, sequences, device),
     )
     loss_function = compiled_loss(model, preset, announce)
     return Session(preset, dataset, device, model, loss_function, optimiser, batches, validation, probe)
+
+
+def _answer_kinds(
+    preset: Preset, validation: ValidationSet, sequences: int, device: torch.device
+) -> torch.Tensor | None:
+    """What kind of question every prediction of the probe batch answers, where the corpus tells questions apart."""
+    corpus = discovery.load("data.corpora", preset.data.corpus, what="corpus")
+    of_corpus = getattr(corpus, "answer_kinds", None)
+    if of_corpus is None:
+        return None
+    kinds = of_corpus(preset.data, validation.inputs[:sequences], validation.targets[:sequences] != IGNORED_TARGET)
+    return None if kinds is None else to_device(kinds, device)
 
 
 def fixed_validation_set(dataset: Dataset, *, context_tokens: int, tokens: int) -> ValidationSet:

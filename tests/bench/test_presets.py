@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterator
@@ -124,7 +125,10 @@ def test_decode_holds_the_cache_and_every_call_does_the_same() -> None:
     assert work.resident_bytes() == own + cache + 8 * (PROMPT + 1)
 
 
-def test_compiled_arms_say_what_compiling_took() -> None:
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_compiled_arms_say_what_compiling_took(compiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is that makes code of a graph; the one that needs g++ takes half a minute."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=compiler))
     preset = small_preset(RESIDUALS["prenorm"], **{"train.compile": "on", "model.transformer_blocks": 1})
     result = bench_presets({"a": preset}, vocab_sizes={"a": VOCAB_SIZE}, mode="forward", pairs=1)
     facts = result.arms[0].facts

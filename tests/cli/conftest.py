@@ -21,6 +21,7 @@ from attnres_cli.cli.options import (
     SetOption,
 )
 from attnres_cli.errors import ExitCode, Fault, Interrupted, UserError
+from attnres_cli.sweep import calibration
 
 
 class Colour(StrEnum):
@@ -28,10 +29,10 @@ class Colour(StrEnum):
     GREEN = "green"
 
 
-probe_app = typer.Typer()
+endings_app = typer.Typer()
 
 
-@probe_app.command()
+@endings_app.command()
 def one(
     preset: PresetArgument,
     sets: SetOption = None,
@@ -56,18 +57,24 @@ def one(
     endings[preset]()
 
 
-@probe_app.command()
+@endings_app.command()
 def two(runs: RunsArgument) -> None:
     """Another one."""
 
 
+@pytest.fixture(autouse=True)
+def _steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prices of sweeps rest on a median of several steps, which here would take as long as the trainings themselves."""
+    monkeypatch.setattr(calibration, "ROUNDS", 1)
+
+
 @pytest.fixture
-def probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command `probe` that ends in every way a command can end."""
-    module = ModuleType("attnres_cli.cli.probe")
-    module.app = probe_app  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "attnres_cli.cli.probe", module)
-    monkeypatch.setitem(COMMANDS, "probe", ("probe", "Ends in every way.", "Tests"))
+def endings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command `endings` that ends in every way a command can end."""
+    module = ModuleType("attnres_cli.cli.endings_of_tests")
+    module.app = endings_app  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "attnres_cli.cli.endings_of_tests", module)
+    monkeypatch.setitem(COMMANDS, "endings", ("endings_of_tests", "Ends in every way.", "Tests"))
 
 
 def _raise(error: BaseException) -> None:

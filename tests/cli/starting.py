@@ -25,7 +25,7 @@ def call(*words: str, cwd: Path = ROOT, **environment: str) -> subprocess.Comple
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -39,7 +39,7 @@ def loaded_by(*words: str, cwd: Path = ROOT, **environment: str) -> set[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     _, found, modules = done.stderr.partition("\nloaded ")
     assert found, done.stderr
@@ -73,6 +73,6 @@ def on_a_terminal(folder: Path, *words: str, columns: int = 80, **environment: s
             break
         written += part
     os.close(parent)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     return written.decode().replace("\r\n", "\n")

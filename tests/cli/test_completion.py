@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,45 @@ from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
 from tests.cli.starting import ROOT, SLOW, call, loaded_by
 
+Complete = Callable[[str, str, Path], list[str]]
 
-def complete(line: str, shell: str, cwd: Path, **environment: str) -> list[str]:
-    """What `shell` is offered for `line`, by the protocol that its completion script speaks."""
+
+def protocol(line: str, shell: str) -> dict[str, str]:
+    """The variables by which the completion script of `shell` asks."""
     words = line.split(" ")
-    protocol = {
+    asked = {
         "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
         "zsh": {"_TYPER_COMPLETE_ARGS": line},
         "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
     }[shell]
-    done = call(cwd=cwd, _ATTNRES_COMPLETE=f"complete_{shell}", **protocol, **environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return [row.split("\t")[0].strip("\"'() ") for row in done.stdout.splitlines() if row]
+    return {"_ATTNRES_COMPLETE": f"complete_{shell}", **asked}
+
+
+def offers(stdout: str) -> list[str]:
+    return [row.split("\t")[0].strip("\"'() ") for row in stdout.splitlines() if row]
+
+
+@pytest.fixture
+def complete(capsys: pytest.CaptureFixture[str]) -> Complete:
+    """What a shell is offered for a line in a folder; the program is run in this process."""
+
+    def offered(line: str, shell: str, folder: Path) -> list[str]:
+        out, err = answered(capsys, folder, **protocol(line, shell))
+        assert err == ""
+        return offers(out)
+
+    return offered
+
+
+def answered(capsys: pytest.CaptureFixture[str], folder: Path, **environment: str) -> tuple[str, str]:
+    """(stdout, stderr) of the program that was asked for completions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        assert run([]) == ExitCode.DONE
+    streams = capsys.readouterr()
+    return streams.out, streams.err
 
 
 @pytest.fixture
@@ -68,7 +95,7 @@ def project(tmp_path: Path) -> Path:
         ("attnres no-such-command x", []),
     ],
 )
-def test_completion(line: str, offered: list[str], project: Path) -> None:
+def test_completion(line: str, offered: list[str], project: Path, complete: Complete) -> None:
     assert complete(line, "bash", project) == offered
 
 
@@ -91,7 +118,7 @@ def test_completion(line: str, offered: list[str], project: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_completion_of_set(typed: str, offered: list[str], shell: str, project: Path) -> None:
+def test_completion_of_set(typed: str, offered: list[str], shell: str, project: Path, complete: Complete) -> None:
     found = complete(f"attnres train mine --set {typed}", shell, project)
     if typed == "tr":
         assert len(found) > 10
@@ -112,15 +139,18 @@ def test_completion_of_set(typed: str, offered: list[str], shell: str, project: 
         (["--set", "train.schedule", "=", "wsd", "--overlay", "qui"], ["quick"]),
     ],
 )
-def test_bash_breaks_words_at_the_equals_sign(words: list[str], offered: list[str], project: Path) -> None:
+def test_bash_breaks_words_at_the_equals_sign(
+    words: list[str], offered: list[str], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     line = ["attnres", "train", "mine", *words]
-    found = call(
-        cwd=project,
+    out, err = answered(
+        capsys,
+        project,
         _ATTNRES_COMPLETE="complete_bash",
         COMP_WORDS="\n".join(line),
         COMP_CWORD=str(len(line) - 1),
     )
-    assert (found.stdout.split(), found.stderr) == (offered, "")
+    assert (out.split(), err) == (offered, "")
 
 
 def test_bash_itself_completes_keys_and_values(project: Path) -> None:
@@ -141,11 +171,14 @@ def test_bash_itself_completes_keys_and_values(project: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_in_every_shell(shell: str, project: Path) -> None:
-    offered = complete("attnres compare alpha", shell, project)
+    """As the shell does it, in a process of its own."""
+    done = call(cwd=project, **protocol("attnres compare alpha", shell))
+    assert (done.returncode, done.stderr) == (0, "")
+    offered = offers(done.stdout)
     assert [name for name in ("alpha-1", "alpha-2") if any(name in row for row in offered)] == ["alpha-1", "alpha-2"]
 
 
-def test_completion_without_a_runs_folder_is_silent(tmp_path: Path) -> None:
+def test_completion_without_a_runs_folder_is_silent(tmp_path: Path, complete: Complete) -> None:
     assert complete("attnres compare x", "bash", tmp_path) == []
 
 

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from attnres_cli.cli.app import run
+from attnres_cli.cli.app import main, run
+from attnres_cli.data import writing
 from attnres_cli.shipped import shipped_folder
 
 SAMPLES = shipped_folder("data_samples")
@@ -116,6 +122,55 @@ def test_notes_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "UTF-8" not in out
     _, out, _ = call(capsys, "inspect", "mine.toml")
     assert "not UTF-8" in out
+
+
+@pytest.fixture
+def own_handlers() -> Iterator[None]:
+    """The program's entry point sets handlers; in a process that goes on, those before it come back."""
+    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("own_handlers")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("swallowed", [False, True], ids=["heard", "swallowed"])
+def test_a_signal_while_tokenising_leaves_nothing_half_written(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    swallowed: bool,
+) -> None:
+    """It comes when the files of the entry have been begun; a library that is being loaded may swallow it."""
+    begun: list[str] = []
+    original = writing._batches
+
+    def batches(*given: Any) -> Any:
+        begun.extend(path.name for path in (folder / "cache" / "data").rglob("*.bin"))
+        with suppress(KeyboardInterrupt) if swallowed else nullcontext():
+            os.kill(os.getpid(), number)
+        yield from original(*given)
+
+    monkeypatch.setattr(sys, "argv", ["attnres", "data", "prepare", "mine.toml"])
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "_batches", batches)
+        with pytest.raises(SystemExit) as ending:
+            main()
+    assert ending.value.code == 130
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert streams.err.splitlines() == [
+        "Interrupted while preparing the data: no data prepared in part is kept.",
+        "start again with: attnres data prepare mine.toml",
+    ]
+    assert "train.bin" in begun
+    assert list((folder / "cache" / "data").iterdir()) == []
+    code, out, _ = call(capsys, "prepare", "mine.toml")
+    assert code == 0
+    assert out.startswith("text (bytes) prepared: ")
 
 
 LONG_SEQUENCES = ["model.context_tokens=2048", "train.tokens_per_step=2048", "train.micro_batch_sequences=1"]

@@ -62,7 +62,7 @@ def test_control_c_stops_the_demo_with_a_checkpoint(tmp_path: Path) -> None:
             said.append(line)
             if first_figures:
                 process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == ExitCode.INTERRUPTED, "".join(said)
+        assert process.wait(timeout=300) == ExitCode.INTERRUPTED, "".join(said)
     assert said[-1].startswith("resume with: attnres train --resume ")
     (only,) = list_runs(tmp_path / "runs")
     assert only.status == "interrupted"

@@ -13,9 +13,9 @@ import pytest
 
 from attnres_cli.bench import selftest
 from attnres_cli.bench.selftest import SchemeResult
-from attnres_cli.cli import machine
+from attnres_cli.cli import doctor, installation, machine
 from attnres_cli.cli.app import run
-from attnres_cli.cli.machine import Finding
+from attnres_cli.cli.finding import Finding
 from attnres_cli.errors import ExitCode
 
 
@@ -75,7 +75,7 @@ def test_a_check_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError("no such thing")
 
     monkeypatch.setattr(machine, "threads", no_threads)
-    found = {finding.name: finding for finding in machine.findings(Path("runs"))}
+    found = {finding.name: finding for finding in doctor.findings(Path("runs"))}
     assert found["threads"].status == "broken"
     assert "OSError: no such thing" in found["threads"].text
     assert found["disk"].status == "ok"
@@ -85,7 +85,7 @@ def test_a_check_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_requirements_are_those_of_the_project() -> None:
-    needed = dict(machine.requirements())
+    needed = dict(installation.requirements())
     assert needed["torch"] == "2.9"
     assert "pytest" not in needed
 
@@ -94,17 +94,17 @@ def test_requirements_are_those_of_the_project() -> None:
     ("version", "status"), [(None, "broken"), ("2.8.1+cu121", "broken"), ("2.9.0+cpu", "ok"), ("2.13", "ok")]
 )
 def test_version_of_a_package(version: str | None, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "requirements", lambda: [("torch", "2.9")])
-    monkeypatch.setattr(machine, "package_version", lambda _: version)
-    first = next(machine.packages())
+    monkeypatch.setattr(installation, "requirements", lambda: [("torch", "2.9")])
+    monkeypatch.setattr(installation, "package_version", lambda _: version)
+    first = next(installation.packages())
     assert first.status == status
     assert (first.advice is not None) == (status == "broken")
 
 
 def test_missing_tomli_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "requirements", lambda: [("tomli", "2.0")])
-    monkeypatch.setattr(machine, "package_version", lambda _: None)
-    assert next(machine.packages()).status == "note"
+    monkeypatch.setattr(installation, "requirements", lambda: [("tomli", "2.0")])
+    monkeypatch.setattr(installation, "package_version", lambda _: None)
+    assert next(installation.packages()).status == "note"
 
 
 # ---- processor, threads
@@ -149,7 +149,7 @@ def test_caches_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "tokens").write_bytes(bytes(2500))
-    first = next(machine.caches())
+    first = next(installation.caches())
     assert (first.status, first.text) == ("ok", f"{tmp_path} (2.5 kB in 1 files)")
 
 
@@ -162,7 +162,7 @@ class Usage(NamedTuple):
 @pytest.mark.parametrize(("free", "status"), [(10**11, "ok"), (10**9, "note"), (10**7, "broken")])
 def test_disk_space(free: int, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
-    assert machine.disk(tmp_path / "not" / "yet").status == status
+    assert installation.disk(tmp_path / "not" / "yet").status == status
 
 
 # ---- the self-test

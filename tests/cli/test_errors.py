@@ -21,18 +21,22 @@ from attnres_cli.errors import ExitCode
         (["tran"], "There is no command 'tran'.", "train"),
         (["zzzzzz"], "There is no command 'zzzzzz'.", None),
         (["--versoin"], "There is no option '--versoin'.", "--version"),
-        (["probe", "on", "x"], "There is no command 'on'.", "one"),
-        (["probe"], "Missing command.", None),
-        (["probe", "one"], "The argument PRESET is missing.", None),
-        (["probe", "one", "print", "--stes", "x"], "There is no option '--stes'.", "--set"),
-        (["probe", "one", "print", "--set"], "Option '--set' requires an argument.", None),
-        (["probe", "one", "print", "--colour", "gren"], "--colour gren: 'gren' is not one of 'red', 'green'.", "green"),
-        (["probe", "one", "print", "--colour=gren"], "--colour gren: 'gren' is not one of 'red', 'green'.", "green"),
-        (["probe", "one", "print", "extra"], "unexpected extra argument", None),
-        (["probe", "one", "bad"], "not this", None),
+        (["endings", "on", "x"], "There is no command 'on'.", "one"),
+        (["endings"], "Missing command.", None),
+        (["endings", "one"], "The argument PRESET is missing.", None),
+        (["endings", "one", "print", "--stes", "x"], "There is no option '--stes'.", "--set"),
+        (["endings", "one", "print", "--set"], "Option '--set' requires an argument.", None),
+        (
+            ["endings", "one", "print", "--colour", "gren"],
+            "--colour gren: 'gren' is not one of 'red', 'green'.",
+            "green",
+        ),
+        (["endings", "one", "print", "--colour=gren"], "--colour gren: 'gren' is not one of 'red', 'green'.", "green"),
+        (["endings", "one", "print", "extra"], "unexpected extra argument", None),
+        (["endings", "one", "bad"], "not this", None),
     ],
 )
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_malformed_command_line(
     words: list[str], what: str, nearest: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,17 +63,17 @@ def test_malformed_command_line(
         (["--share", "1.5"], "--share 1.5: the number is out of range.", "a number, at least 0, at most 1"),
     ],
 )
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_bad_number(words: list[str], what: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe", "one", "print", *words]) == ExitCode.USAGE
+    assert run(["endings", "one", "print", *words]) == ExitCode.USAGE
     assert capsys.readouterr().err == (
-        f"error: {what}\n  where: attnres probe one\n  expected: {expected}\n  try: attnres probe one --help\n"
+        f"error: {what}\n  where: attnres endings one\n  expected: {expected}\n  try: attnres endings one --help\n"
     )
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_group_without_a_command_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe"]) == ExitCode.USAGE
+    assert run(["endings"]) == ExitCode.USAGE
     assert "  expected: one, two\n" in capsys.readouterr().err
 
 
@@ -83,12 +87,12 @@ def test_no_arguments_print_the_help_page(capsys: pytest.CaptureFixture[str]) ->
 # ---- how a command ends
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_shared_options_arrive(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(["probe", "one", "print", "--set", "a=1", "--set", "b=[1, 2]", "--json"]) == 0
+    assert run(["endings", "one", "print", "--set", "a=1", "--set", "b=[1, 2]", "--json"]) == 0
     assert capsys.readouterr().out == "['a=1', 'b=[1, 2]'] runs True 3 red\n"
     monkeypatch.setenv("ATTNRES_RUNS", "elsewhere")
-    assert run(["probe", "one", "print"]) == 0
+    assert run(["endings", "one", "print"]) == 0
     assert capsys.readouterr().out == "None elsewhere False 3 red\n"
 
 
@@ -105,16 +109,16 @@ def test_shared_options_arrive(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("exit", ExitCode.DIVERGED, ""),
     ],
 )
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_endings(ending: str, code: ExitCode, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe", "one", ending]) == code
+    assert run(["endings", "one", ending]) == code
     streams = capsys.readouterr()
     assert streams.out == ""
     assert streams.err.startswith(said)
     assert "Traceback" not in streams.err
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_out_of_memory_of_torch(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
@@ -131,8 +135,8 @@ def test_out_of_memory_of_torch(capsys: pytest.CaptureFixture[str], monkeypatch:
         assert capsys.readouterr().err.startswith(f"error: Out of memory: {amount} could not be allocated.\n")
 
 
-@pytest.mark.parametrize("words", [["--debug", "probe", "one", "bug"], ["probe", "one", "bug", "--debug"]])
-@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize("words", [["--debug", "endings", "one", "bug"], ["endings", "one", "bug", "--debug"]])
+@pytest.mark.usefixtures("endings")
 def test_debug_shows_the_traceback_from_anywhere(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == ExitCode.UNEXPECTED
     said = capsys.readouterr().err
@@ -140,9 +144,9 @@ def test_debug_shows_the_traceback_from_anywhere(words: list[str], capsys: pytes
     assert "error: Unexpected ZeroDivisionError" in said
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_debug_keeps_the_exit_code_of_a_users_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe", "one", "user", "--debug"]) == ExitCode.INPUT
+    assert run(["endings", "one", "user", "--debug"]) == ExitCode.INPUT
     assert "Traceback" in capsys.readouterr().err
 
 
@@ -166,16 +170,16 @@ def failure(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     ("words", "code", "facts"),
     [
         (["tran", "--json"], 2, {"what": "There is no command 'tran'.", "nearest": "train"}),
-        (["probe", "one", "user", "--json"], 3, {"where": "a.toml:3", "nearest": "b", "hint": "try it"}),
-        (["probe", "one", "print", "--pairs", "0", "--json"], 2, {"expected": "a whole number, at least 1"}),
-        (["probe", "one", "bug", "--json"], 1, {"what": "Unexpected ZeroDivisionError: by [nothing]"}),
-        (["probe", "one", "memory", "--json"], 5, {"what": "Out of memory."}),
-        (["probe", "one", "interrupt", "--json"], 130, {"what": "Interrupted.", "hint": None}),
-        (["probe", "one", "kept", "--json"], 130, {"what": "Nothing is lost.", "hint": "go on"}),
-        (["probe", "one", "bug", "--debug", "--json"], 1, {"what": "Unexpected ZeroDivisionError: by [nothing]"}),
+        (["endings", "one", "user", "--json"], 3, {"where": "a.toml:3", "nearest": "b", "hint": "try it"}),
+        (["endings", "one", "print", "--pairs", "0", "--json"], 2, {"expected": "a whole number, at least 1"}),
+        (["endings", "one", "bug", "--json"], 1, {"what": "Unexpected ZeroDivisionError: by [nothing]"}),
+        (["endings", "one", "memory", "--json"], 5, {"what": "Out of memory."}),
+        (["endings", "one", "interrupt", "--json"], 130, {"what": "Interrupted.", "hint": None}),
+        (["endings", "one", "kept", "--json"], 130, {"what": "Nothing is lost.", "hint": "go on"}),
+        (["endings", "one", "bug", "--debug", "--json"], 1, {"what": "Unexpected ZeroDivisionError: by [nothing]"}),
     ],
 )
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_failure_as_json(
     words: list[str], code: int, facts: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,9 +191,9 @@ def test_failure_as_json(
     assert {key: error[key] for key in facts} == facts
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_several_faults_are_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probe", "one", "two", "--json"]) == ExitCode.INPUT
+    assert run(["endings", "one", "two", "--json"]) == ExitCode.INPUT
     assert [error["what"] for error in failure(capsys)["errors"]] == ["First.", "Second."]
 
 
@@ -198,6 +202,8 @@ FAILING: dict[str, list[str]] = {
     "train": ["no-such-preset"],
     "verify": ["no-such-preset"],
     "compare": ["no-such-run", "nor-this"],
+    "report": ["no-such-run", "nor-this"],
+    "reproduce": ["--scale", "no-such-plan"],
     "sweep depth-width": ["no-such-preset"],
     "sweep resume": ["no-such-sweep"],
     "sweep residuals": ["no-such-preset"],
@@ -206,6 +212,7 @@ FAILING: dict[str, list[str]] = {
     "sweep depth": ["no-such-preset"],
     "sweep horizon": ["no-such-preset"],
     "sweep scaling": ["no-such-preset"],
+    "sweep hops": ["no-such-preset"],
     "sweep run": ["no-such-file.toml"],
     "sweep status": ["no-such-sweep"],
     "sweep show": ["no-such-sweep"],
@@ -226,16 +233,19 @@ FAILING: dict[str, list[str]] = {
     "data prepare": ["no-such-preset"],
     "data inspect": ["no-such-preset"],
     "data train-tokenizer": ["-o", "x"],
+    "watch": ["no-such-run"],
     "runs ls": ["extra"],
     "runs show": ["no-such-run"],
     "bench": ["no-such-preset"],
+    "probe": ["no-such-run"],
+    "figures": ["no-such-run"],
     "generate": ["no-such-run"],
 }
 
 
 def lines_that_take_json() -> set[str]:
     found = set()
-    for name in set(program.COMMANDS) - {"probe"}:
+    for name in program.COMMANDS:
         command = program.load_command(name)
         for line, each in [(name, command), *((f"{name} {sub}", it) for sub, it in _subcommands(command))]:
             if any("--json" in parameter.opts for parameter in each.params):

@@ -216,7 +216,7 @@ def test_rm_asks_on_a_terminal(root: Path, answer: str, stays: bool) -> None:
         text=True,
     ) as process:
         os.write(parent, answer.encode())
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=300)
     os.close(child)
     os.close(parent)
     assert process.returncode == 0

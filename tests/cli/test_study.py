@@ -27,7 +27,12 @@ PLAN = Path("studies/s.toml")
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    size: dict[str, Any] = {"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"], "eval.every_steps": 0}
+    size: dict[str, Any] = {
+        "model.transformer_blocks": 2,
+        "train.horizon_tokens": 64 * 6,
+        "observe.observers": ["magnitudes"],
+        "eval.every_steps": 0,
+    }
     Path("small.toml").write_text(small_preset(**size).to_toml())
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,8 @@ import pytest
 
 from attnres_cli.cli.app import run
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.sweep.engine import run_sweep
+from tests.cli import interrupting
 from tests.small import small_preset
 
 ROOT = Path(__file__).parents[2]
@@ -49,23 +48,6 @@ def printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 def losses(document: dict[str, Any]) -> dict[str, float]:
     return {f"{row['cell']}-{row['arm']}": row["loss"] for row in document["runs"]}
-
-
-def start(*words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "attnres_cli", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-
-
-def wait_until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    while not happened():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
 
 
 # ---------------------------------------------------------------- before anything runs
@@ -213,25 +195,28 @@ def test_a_run_that_diverges_is_a_row_and_the_sweep_goes_on(capsys: pytest.Captu
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupted_sweep_goes_on_and_ends_where_it_would_have(
-    jobs: str, capsys: pytest.CaptureFixture[str]
+    jobs: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bit for bit, in one process and in two side by side, against one that nobody interrupted."""
-    write_preset("long.toml", **{**ONE_BLOCK, "train.horizon_tokens": 64 * 80})
-    words = ["sweep", "depth-width", "./long.toml", "--ratios", "16"]
+    write_preset("one.toml", **ONE_BLOCK)
+    words = ["sweep", "depth-width", "./one.toml", "--ratios", "16"]
     assert run([*words, "--name", "whole", "--jobs", "1", "--json"]) == 0
     whole = losses(printed_json(capsys))
 
-    process = start(*words, "--name", "cut", "--jobs", jobs)
-    first = RunDirectory(Path("runs/cut/r16-prenorm-s0"))
-    wait_until(lambda: int(first.read_state().get("step") or 0) >= 1, process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
+    first = RunDirectory(Path("runs") / interrupting.FOLDER)
+    with monkeypatch.context() as patch:
+        if jobs == "1":
+            interrupting.interrupt_this_process(patch, first.path, interrupting.STEP)
+        else:
+            patch.setitem(run_sweep.__kwdefaults__, "run_job", interrupting.train_job_that_interrupts_the_sweep)
+        assert run([*words, "--name", "cut", "--jobs", jobs]) == 130
+    errors = capsys.readouterr().err
     assert errors.splitlines()[-1] == "resume with: attnres sweep resume cut"
     assert "Traceback" not in errors
     document = json.loads(Path("runs/cut/sweep.json").read_text())
     assert document["status"] == "interrupted"
     assert document["runs"][0]["status"] == "interrupted"
+    assert first.read_state()["step"] == interrupting.STEP
     assert first.checkpoints()
 
     assert run(["sweep", "resume", "cut", "--jobs", "1", "--json"]) == 0

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +14,10 @@ from attnres_cli.preset.reading import load_preset
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.sweep.results import SweepDirectory
 from attnres_cli.train.loop import train
+from tests.cli.interrupting import interrupt_this_process
 from tests.small import small_preset
 from tests.train.test_branching import assert_same_run
 
-ROOT = Path(__file__).parents[2]
 STEPS = 20
 SWEEP = ["sweep", "horizon", "./small.toml", "--residual", "prenorm", "--residual", "attnres-full", "--jobs", "1"]
 LADDER = [*SWEEP, "--horizons", "0.5,1,2", "--name", "ladder"]
@@ -34,7 +30,12 @@ def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def write_preset(**changes: Any) -> None:
-    usual = {"train.horizon_tokens": STEPS * 64, "train.warmup_fraction": 0.1, "observe.observers": ["magnitudes"]}
+    usual = {
+        "model.transformer_blocks": 2,
+        "train.horizon_tokens": STEPS * 64,
+        "train.warmup_fraction": 0.1,
+        "observe.observers": ["magnitudes"],
+    }
     Path("small.toml").write_text(small_preset(**{**usual, **changes}).to_toml())
 
 
@@ -185,30 +186,15 @@ def test_wrong_ladders_are_refused(words: list[str], complaint: str, capsys: pyt
     assert not Path("runs").exists()
 
 
-def test_an_interrupted_branch_is_resumed_to_the_same_numbers(
-    tmp_path: Path,
-) -> None:
-    """Ctrl-C in the middle of the second rung, through the real program; then `sweep resume`."""
-    write_preset(**{"train.horizon_tokens": 300 * 64, "train.warmup_fraction": 0.01})
+def test_an_interrupted_branch_is_resumed_to_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the middle of the second rung, which begins after step 8; then `sweep resume`."""
     only = ["sweep", "horizon", "./small.toml", "--residual", "prenorm", "--jobs", "1"]
-    words = [*only, "--horizons", "0.5,1", "--seeds", "1", "--name", "ladder"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnres_cli", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
     rung = ladder_run("x1-prenorm-s0")
-    while not (rung.path.exists() and any(row["step"] > 125 for row in rung.train_rows())):
-        try:
-            process.wait(timeout=0.02)
-        except subprocess.TimeoutExpired:
-            continue
-        raise AssertionError(process.communicate())
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    with monkeypatch.context() as patch:
+        interrupt_this_process(patch, rung.path, 12)
+        assert run([*only, "--horizons", "0.5,1", "--seeds", "1", "--name", "ladder"]) == 130
+    assert rung.read_state()["step"] == 12
+    assert rung.manifest()["branched_from"]["step"] == 8
     assert rung.status == "interrupted"
     assert run(["sweep", "resume", "ladder", "--jobs", "1"]) == 0
     assert rung.status == "finished"

@@ -18,19 +18,19 @@ from attnres_cli.errors import ExitCode, Fault
 from tests.cli.starting import ROOT, call
 
 
-@pytest.mark.usefixtures("probe")
+@pytest.mark.usefixtures("endings")
 def test_panel_on_a_terminal_shows_user_text_as_text(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(["probe", "one", "user"]) == ExitCode.INPUT
+    assert run(["endings", "one", "user"]) == ExitCode.INPUT
     panel = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().err)
     assert "╭─ error" in panel
     assert "No [bold]such[/bold] run." in panel
     assert "a.toml:3" in panel
     assert max(len(line) for line in panel.splitlines()) <= 80
-    assert run(["probe", "one", "two"]) == ExitCode.INPUT
+    assert run(["endings", "one", "two"]) == ExitCode.INPUT
     assert "2 errors" in capsys.readouterr().err
 
 
@@ -40,17 +40,18 @@ def test_json_is_one_object_in_full_precision(capsys: pytest.CaptureFixture[str]
     from attnres_cli.cli.console import print_json
 
     print_json(
-        "probe", {"third": 1 / 3, "nothing": float("nan"), "path": Path("a/b"), "code": ExitCode.INPUT, "name": "[x] Δ"}
+        "some-kind",
+        {"third": 1 / 3, "nothing": float("nan"), "path": Path("a/b"), "code": ExitCode.INPUT, "name": "[x] Δ"},
     )
     document = json.loads(capsys.readouterr().out)
     assert document == {
-        "schema": "attnres.probe/1", "third": 1 / 3, "nothing": None, "path": "a/b", "code": 3, "name": "[x] Δ"
+        "schema": "attnres.some-kind/1", "third": 1 / 3, "nothing": None, "path": "a/b", "code": 3, "name": "[x] Δ"
     }  # fmt: skip
-    print_json("probe", {"array": np.array([1.5, np.inf]), "number": np.float64(0.1), "fault": Fault("x")})
+    print_json("some-kind", {"array": np.array([1.5, np.inf]), "number": np.float64(0.1), "fault": Fault("x")})
     document = json.loads(capsys.readouterr().out)
     assert (document["array"], document["number"], document["fault"]["what"]) == ([1.5, None], 0.1, "x")
     with pytest.raises(TypeError, match="no JSON form"):
-        print_json("probe", {"thing": object()})
+        print_json("some-kind", {"thing": object()})
 
 
 def test_nothing_is_cut_or_coloured_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +71,7 @@ def test_nothing_is_cut_or_coloured_off_a_terminal(capsys: pytest.CaptureFixture
 # ---- pipes and signals
 
 # A program with one more command, for what only a process of its own can show.
-PROBE_PROGRAM = """
+PROGRAM = """
 import sys, time, types, typer
 from attnres_cli.cli import app as program
 app = typer.Typer()
@@ -83,16 +84,16 @@ def styled():
     for number in range(50_000): console.print(number)
 @app.command()
 def wait(): print("waiting", flush=True); time.sleep(60)
-module = types.ModuleType("attnres_cli.cli.probe"); module.app = app
-sys.modules["attnres_cli.cli.probe"] = module
-program.COMMANDS["probe"] = ("probe", "", "Tests")
+module = types.ModuleType("attnres_cli.cli.endings_of_tests"); module.app = app
+sys.modules["attnres_cli.cli.endings_of_tests"] = module
+program.COMMANDS["endings"] = ("endings_of_tests", "", "Tests")
 program.main()
 """
 
 
-def start_probe(*words: str, **environment: str) -> subprocess.Popen[str]:
+def start_endings(*words: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", PROBE_PROGRAM, "probe", *words],
+        [sys.executable, "-c", PROGRAM, "endings", *words],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
@@ -103,22 +104,23 @@ def start_probe(*words: str, **environment: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("command", ["plain", "styled"])
 def test_reader_that_goes_away_is_no_error(command: str) -> None:
-    with start_probe(command) as process:
+    with start_endings(command) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=60) == program.PIPE_CLOSED
+        assert process.wait(timeout=300) == program.PIPE_CLOSED
 
 
-def test_control_c_ends_without_a_traceback() -> None:
-    with start_probe("wait") as process:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_without_a_traceback(number: signal.Signals) -> None:
+    with start_endings("wait") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == ExitCode.INTERRUPTED
+        process.send_signal(number)
+        assert process.wait(timeout=300) == ExitCode.INTERRUPTED
         assert process.stderr.read() == "Interrupted.\n"
 
 

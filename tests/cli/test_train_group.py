@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +11,9 @@ import pytest
 from attnres_cli.cli.app import run
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.lookup import find_run
+from tests.cli.interrupting import interrupt_this_process
 from tests.small import small_preset
 
-ROOT = Path(__file__).parents[2]
 GROUP = ["--residual", "prenorm", "--residual", "attnres-full", "--seeds", "3", "--name", "g"]
 
 
@@ -26,13 +21,16 @@ GROUP = ["--residual", "prenorm", "--residual", "attnres-full", "--seeds", "3", 
 def _in_an_empty_folder_with_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_preset("small.toml")
-    # Steps that take long enough to be interrupted.
-    write_preset("long.toml", **{"model.transformer_blocks": 1, "train.horizon_tokens": 64 * 80})
     write_preset("hot.toml", **{"train.learning_rate": 1e30, "train.grad_clip": 0.0})
 
 
 def write_preset(name: str, **changes: Any) -> None:
-    size = {"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"], "eval.every_steps": 0}
+    size = {
+        "model.transformer_blocks": 2,
+        "train.horizon_tokens": 64 * 6,
+        "observe.observers": ["magnitudes"],
+        "eval.every_steps": 0,
+    }
     Path(name).write_text(small_preset(**{**size, **changes}).to_toml())
 
 
@@ -121,23 +119,18 @@ def test_failures_are_rows_and_the_group_goes_on(capsys: pytest.CaptureFixture[s
     assert "nothing left to train" in capsys.readouterr().err
 
 
-def test_an_interrupted_group_goes_on_with_the_same_command(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "./long.toml", "--seeds", "2", "--set", "train.threads=1"]
+def test_an_interrupted_group_goes_on_with_the_same_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", "./small.toml", "--seeds", "2", "--set", "train.threads=1"]
     assert run([*words, "--name", "whole", "--jobs", "1", "--json"]) == 0
     whole = losses(printed_json(capsys))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnres_cli", *words, "--name", "cut", "--jobs", "1"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
     first = RunDirectory(Path("runs/cut/prenorm-s0"))
-    while int(first.read_state().get("step") or 0) < 1:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "resume with: attnres sweep resume cut"
+    with monkeypatch.context() as patch:
+        interrupt_this_process(patch, first.path, 2)
+        assert run([*words, "--name", "cut", "--jobs", "1"]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "resume with: attnres sweep resume cut"
+    assert first.read_state()["step"] == 2
     assert first.checkpoints()
     assert run([*words, "--name", "cut", "--jobs", "1", "--json"]) == 0
     assert losses(printed_json(capsys)) == whole

@@ -195,7 +195,7 @@ def test_a_pipe_gets_utf_8_and_gives_the_prompt(trained: Path, tmp_path: Path) -
     texts = []
     for file, given in ((str(prompt), b""), ("-", "Grüße\n".encode())):
         with start(*words, "--prompt-file", file, cwd=trained.parent, stdin=-1, stdout=-1, stderr=-1) as process:
-            stdout, stderr = process.communicate(given, timeout=60)
+            stdout, stderr = process.communicate(given, timeout=300)
         assert process.returncode == ExitCode.DONE, stderr
         found = json.loads(stdout.decode("utf-8"))
         assert found["prompt"]["text"] == "Grüße"
@@ -211,7 +211,7 @@ def test_text_is_written_as_it_is_produced_until_nobody_reads(trained: Path) -> 
         assert 0 < len(first) < 4096  # less than a buffer
         assert process.poll() is None
         process.stdout.close()
-        assert process.wait(timeout=60) == PIPE_CLOSED
+        assert process.wait(timeout=300) == PIPE_CLOSED
 
 
 # ---- mistakes
@@ -296,6 +296,6 @@ def test_completion_of_run_names(trained: Path) -> None:
     completing = {"_ATTNRES_COMPLETE": "complete_bash", "COMP_WORDS": "attnres generate te", "COMP_CWORD": "2"}
     done = subprocess.run(
         [sys.executable, "-m", "attnres_cli"], cwd=trained.parent, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **completing}, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **completing}, timeout=300,
     )  # fmt: skip
     assert done.stdout.split() == ["text"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnres_cli.model import cross_entropy
 from attnres_cli.model.cross_entropy import IGNORED_TARGET, summed_cross_entropy
@@ -94,3 +95,16 @@ def test_the_logits_are_never_kept() -> None:
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         summed_cross_entropy(hidden, weight, torch.zeros(64, dtype=torch.int64))
     assert sorted(kept) == [64 * 4, 200 * 4]
+
+
+def test_no_gradient_is_computed_where_none_is_wanted() -> None:
+    """The logits are the only product then, though the inputs could take a gradient."""
+    hidden, weight, targets = inputs(torch.float64)
+    logits = 2 * 10 * 11 * 6
+    with FlopCounterMode(display=False) as counted:
+        expected = summed_cross_entropy(hidden, weight, targets)
+    assert counted.get_total_flops() > logits
+    with torch.no_grad(), FlopCounterMode(display=False) as counted:
+        found = summed_cross_entropy(hidden, weight, targets)
+    assert counted.get_total_flops() == logits
+    assert torch.equal(found, expected)

@@ -7,22 +7,28 @@ import platform
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from attnres_cli.native import build
+from attnres_cli.residual.backends import choose_backend
+from tests.small import small_model, tokens_and_targets
 
 ROOT = Path(__file__).parent.parent.parent
 
 SCRIPT = """
-import torch
+print("begins", flush=True)
 from attnres_cli.native import build
 from attnres_cli.residual.backends import choose_backend
 print("load:", build.load())
 op, reason = choose_backend("auto", "cpu")
 print("back end:", op.NAME, "|", reason)
+"""
+MODEL_SCRIPT = """
+import torch
 from tests.small import small_model, tokens_and_targets
 model = small_model({"scheme": "attnres-block"}, dtype=torch.float32, stir=0.5)
 model.loss(*tokens_and_targets()).backward()
@@ -30,23 +36,30 @@ print("loss:", round(float(model.loss(*tokens_and_targets()).detach()), 3))
 """
 
 
-def started(folder: Path, **environment: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that has not asked for the operators yet. Afterwards it is asked again, for the library of all
+    tests."""
+
+    def forget() -> None:
+        for answer in (build.load, build.find_compiler, choose_backend):
+            answer.cache_clear()
+
+    forget()
+    monkeypatch.setattr(build, "_loaded", False)
+    yield
+    forget()
+
+
+def started(folder: Path, script: str = SCRIPT, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", script],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), build.FOLDER_VARIABLE: str(folder), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def run(folder: Path, **environment: str) -> tuple[dict[str, str], str]:
-    """What SCRIPT printed, by label, and its stderr."""
-    process = started(folder, **environment)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return dict(line.split(": ", 1) for line in out.splitlines()), err
 
 
 def program(path: Path, text: str) -> str:
@@ -58,77 +71,132 @@ def program(path: Path, text: str) -> str:
 needs_gcc = pytest.mark.skipif(build.find_compiler() is None, reason=build.NO_COMPILER)
 
 
+def compiler_that_waits(folder: Path, library: Path) -> tuple[str, int]:
+    """(path, descriptor) of a compiler of the same name as the real one, which compiles once for every line that is
+    written to the descriptor, and links to a copy of `library`."""
+    found = build.find_compiler()
+    assert found is not None
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    waits = program(
+        folder / "g++",
+        f"""[ "$1" = --version ] && exec {found[0]} --version
+what=$1
+while [ "$1" != -o ]; do shift; done
+if [ "$what" = -c ]; then read line < {pipe}; echo "$line" > "$2"; else cp {library} "$2"; fi""",
+    )
+    return waits, os.open(pipe, os.O_RDWR)
+
+
 @needs_gcc
 def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
-    processes = [started(tmp_path) for _ in range(2)]
-    results = [process.communicate(timeout=300) for process in processes]
+    """The compiler has nothing to do before both have begun; the library of all tests was built by the real one."""
+    found = build.find_compiler()
+    assert found is not None
+    assert build.load() is None
+    (library,) = build.cache_folder().glob(f"attnres-{build._fingerprint(found[1])}.so")
+    compiler, go = compiler_that_waits(tmp_path, library)
+    folder = tmp_path / "built"
+    processes = [started(folder, CXX=compiler) for _ in range(2)]
+    try:
+        assert [process.stdout and process.stdout.readline() for process in processes] == ["begins\n"] * 2
+        os.write(go, b"compiled\n")
+        results = [process.communicate(timeout=300) for process in processes]
+    finally:
+        os.close(go)
+        for process in processes:
+            process.kill()
     assert [process.returncode for process in processes] == [0, 0], results
     assert sum(err.count("Building the C++ operators with") for _, err in results) == 1
     assert all("load: None\nback end: cpu | first choice on cpu\n" in out for out, _ in results)
-    (library,) = tmp_path.glob("*.so")
-    built = library.stat().st_mtime_ns
-    third, err = run(tmp_path)
-    assert third["load"] == "None"
-    assert err.count("Building") == 0
-    assert library.stat().st_mtime_ns == built
-    assert {path.name for path in tmp_path.iterdir()} == {library.name, ".lock"}
+    assert {path.name for path in folder.iterdir()} == {library.name, ".lock"}
+
+
+@needs_gcc
+@pytest.mark.usefixtures("anew")
+def test_what_was_built_is_not_built_again(capfd: pytest.CaptureFixture[str]) -> None:
+    built = {path: path.stat().st_mtime_ns for path in build.cache_folder().glob("*.so")}
+    assert build.load() is None
+    assert choose_backend("auto", "cpu").op.NAME == "cpu"
+    assert "Building" not in capfd.readouterr().err
+    assert {path: path.stat().st_mtime_ns for path in build.cache_folder().glob("*.so")} == built
 
 
 @needs_gcc
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of another kind of processor")
 @pytest.mark.parametrize("capability", sorted({*build._VECTORS, "DEFAULT"} - {torch.backends.cpu.get_cpu_capability()}))
 def test_every_kind_of_vector_compiles(capability: str) -> None:
-    """Those that this processor does not have; its own are built by everything else."""
+    """Those that this processor does not have; its own are built by everything else. Like those, once: what a compiler
+    made of these sources is kept."""
     found = build.find_compiler()
     assert found is not None
-    command = [found[0], "-fsyntax-only", "-x", "c++", *build._flags(capability), *build._includes(), "-"]
-    done = subprocess.run(command, input=build._all_sources(), capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
+    told = build.cache_folder() / f"attnres-{build._fingerprint(found[1])}-{capability}.txt"
+    if not told.exists():
+        command = [found[0], "-fsyntax-only", "-x", "c++", *build._flags(capability), *build._includes(), "-"]
+        done = subprocess.run(
+            command, input=build._all_sources(), capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        told.write_text(done.stderr)
 
 
-def test_without_a_compiler_plain_pytorch_computes(tmp_path: Path) -> None:
-    told, err = run(tmp_path, CXX="/nowhere/g++")
+def test_without_a_compiler_plain_pytorch_computes_the_same(tmp_path: Path) -> None:
+    """In a process of its own, which has never seen the operators."""
+    model = small_model({"scheme": "attnres-block"}, dtype=torch.float32, stir=0.5)
+    loss = round(float(model.loss(*tokens_and_targets()).detach()), 3)
+    process = started(tmp_path, SCRIPT + MODEL_SCRIPT, CXX="/nowhere/g++")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    told = dict(line.split(": ", 1) for line in out.splitlines()[1:])
     assert told["load"] == "no GCC (g++) was found"
     assert told["back end"] == "torch | not cpu: no GCC (g++) was found"
+    assert told["loss"] == str(loss)
     assert "Building" not in err
     assert not list(tmp_path.iterdir())
 
 
-def test_another_compiler_is_not_taken(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("anew")
+def test_another_compiler_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its OpenMP runtime would be a second pool of threads."""
-    clang = program(tmp_path / "clang++", "echo clang version 19")
-    assert run(tmp_path / "built", CXX=clang)[0]["load"] == "no GCC (g++) was found"
+    monkeypatch.setenv("CXX", program(tmp_path / "clang++", "echo clang version 19"))
+    assert build.load() == "no GCC (g++) was found"
 
 
-def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("anew")
+def test_a_compiler_that_fails_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     broken = program(
         tmp_path / "g++",
         'if [ "$1" = --version ]; then echo g++ 99; else echo "x.h:1: error: no such header" >&2; exit 1; fi',
     )
-    told, err = run(tmp_path / "built", CXX=broken)
-    assert told["load"] == "the C++ operators do not compile: x.h:1: error: no such header"
-    assert told["back end"].startswith("torch | not cpu: the C++ operators do not compile")
-    assert err.count("Building the C++ operators with g++ 99") == 1
+    monkeypatch.setenv("CXX", broken)
+    monkeypatch.setenv(build.FOLDER_VARIABLE, str(tmp_path / "built"))
+    assert build.load() == "the C++ operators do not compile: x.h:1: error: no such header"
+    op, reason = choose_backend("auto", "cpu")
+    assert op.NAME == "torch"
+    assert reason.startswith("not cpu: the C++ operators do not compile")
+    assert capfd.readouterr().err.count("Building the C++ operators with g++ 99") == 1
     assert not list((tmp_path / "built").glob("*.so"))
 
 
-def test_no_place_to_keep_them(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("anew")
+def test_no_place_to_keep_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    told, _ = run(tmp_path / "file" / "built")
-    assert told["load"].startswith(("there is no place to keep the built operators", build.NO_COMPILER))
-    assert told["back end"].startswith("torch | not cpu: ")
+    monkeypatch.setenv(build.FOLDER_VARIABLE, str(tmp_path / "file" / "built"))
+    assert str(build.load()).startswith(("there is no place to keep the built operators", build.NO_COMPILER))
+    op, reason = choose_backend("auto", "cpu")
+    assert (op.NAME, reason[:9]) == ("torch", "not cpu: ")
 
 
 @needs_gcc
-def test_a_library_that_does_not_load(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("anew")
+def test_a_library_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = build.find_compiler()
     assert found is not None
     (tmp_path / f"attnres-{build._fingerprint(found[1])}.so").write_bytes(b"not a library")
-    assert run(tmp_path)[0]["load"].startswith("the built library does not load: ")
-
-
-def test_the_loss_is_the_same_either_way(tmp_path: Path) -> None:
-    assert run(tmp_path, CXX="/nowhere/g++")[0]["loss"] == run(Path(os.environ[build.FOLDER_VARIABLE]))[0]["loss"]
+    monkeypatch.setenv(build.FOLDER_VARIABLE, str(tmp_path))
+    assert str(build.load()).startswith("the built library does not load: ")
 
 
 def test_the_name_changes_with_what_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,9 @@ def test_who_chose_different_rates(tmp_path: Path, tuning: tuple[int, int], said
         (f"--overlay tuned-cpu-tiny-{BLOCK}", f" (tuned, overlay tuned-cpu-tiny-{BLOCK})"),
         (f"--overlay=./presets/overlays/tuned-x-{BLOCK}.toml", f" (tuned, overlay tuned-x-{BLOCK})"),
         (f"--overlay tuned-cpu-tiny-{BASE}", ""),  # the rate of another arm
+        ("--overlay tuned-x-paper-full-sigmoid", " (tuned, overlay tuned-x-paper-full-sigmoid)"),  # an arm of its own
+        (f"--overlay tuned-x-paper-full-sigmoid --residual {BLOCK}", ""),
+        ("--overlay tuned-x-paper-full-sigmoid --set residual.gain=false", ""),
         (f"--overlay tuned-x-{BLOCK} --set train.learning_rate=1", ""),
         (f"--overlay tuned-x-{BLOCK} --set=train.learning_rate=1", ""),
         ("--overlay mine", ""),

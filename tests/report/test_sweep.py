@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from attnres_cli.report.document import Document, render
 from attnres_cli.report.heat import heat_colours
+from attnres_cli.report.numbers import duration
 from attnres_cli.report.sweep_documents import plan_document, sweep_document
 from attnres_cli.report.sweep_grid import Grid, lowest_facts, lowest_sentences
 from attnres_cli.report.table import Table
@@ -219,17 +221,34 @@ def test_heat_colours_rise_in_lightness_and_keep_text_readable() -> None:
     assert heat_colours(7) == heat_colours(1)
 
 
+LISTED: list[dict[str, Any]] = [
+    {"name": "good", "kind": "depth-width", "status": "finished", "preset": "tiny",
+     "arms": ["plain", "mixing"], "seeds": 1, "runs": 4,
+     "counted": {"finished": 3, "failed": 1}, "created": "2026-11-30T01:00:00+00:00"},
+    {"name": "bad", "status": "unreadable", "error": "The file of sweep 'bad' is damaged: KeyError('runs')."},
+]  # fmt: skip
+TWO_HOURS_LATER = datetime.fromisoformat("2026-11-30T03:00:00+00:00").timestamp()
+
+
 def test_the_list_of_sweeps_shows_a_damaged_file_as_such() -> None:
-    sweeps = [
-        {"name": "good", "kind": "depth-width", "status": "finished", "preset": "tiny",
-         "arms": ["plain", "mixing"], "seeds": 1, "runs": 4,
-         "counted": {"finished": 3, "failed": 1}, "created": "2026-11-30T01:00:00+00:00"},
-        {"name": "bad", "status": "unreadable", "error": "The file of sweep 'bad' is damaged: KeyError('runs')."},
-    ]  # fmt: skip
-    text = render(sweeps_document(sweeps), "table")
-    assert re.search(r"good +depth-width +finished +3 +4 +1 +tiny +2 +1 ", text)
-    assert re.search(r"bad +— +unreadable \[1\]", text)
+    text = render(sweeps_document(LISTED, now=TWO_HOURS_LATER), "table")
+    assert duration(7200) in text
+    assert re.search(r"finished +3 +4 +1 +depth-width +2 +1 +tiny +\S+ +good", text)
+    assert re.search(r"unreadable \[1\] +— +— +— +— +— +— +— +— +bad", text)
     assert "damaged" in text
+
+
+@pytest.mark.parametrize(("width", "left_out"), [(200, []), (80, ["age", "seeds", "arms", "preset"]), (40, ["kind"])])
+def test_a_narrow_terminal_does_without_columns_and_keeps_names_whole(width: int, left_out: list[str]) -> None:
+    name = "a-name-of-thirty-characters-30"
+    document = sweeps_document([LISTED[0] | {"name": name}, LISTED[1]], now=TWO_HOURS_LATER, width_columns=width)
+    shown = render(document, "table", width_columns=width).splitlines()
+    headings = next(line for line in shown if "status" in line).split()
+    assert not set(left_out) & set(headings)
+    assert headings[:4] == ["status", "done", "runs", "failed"]
+    assert headings[-1] == "sweep"
+    assert sum(name in line for line in shown) == 1
+    assert width == 40 or max(map(len, shown)) <= width
 
 
 # ---------------------------------------------------------------- seeds
@@ -312,12 +331,16 @@ def test_an_optimum_that_seeds_move_more_than_the_scheme_does_is_not_shown() -> 
 
 
 def test_an_optimum_beyond_the_grid_is_no_number() -> None:
-    table = sweep_document(with_optima(parabola(200, 0.1), parabola(20, 0.1))).tables["optimum"]
-    assert table.shown().rows[0][1] == "at or above the highest"
+    document = sweep_document(with_optima(parabola(200, 0.1), parabola(20, 0.1)))
+    assert document.tables["optimum"].shown().rows[0][1] == "at or above the highest"
+    said = render(document, "table")
+    assert "moved from plain to mixing cannot be said: plain's lies at the highest d_model/L_b or beyond it." in said
 
 
 def test_three_cells_make_no_smooth_optimum() -> None:
-    assert "optimum" not in sweep_document(fabricated_sweep.sweep_document(SEEDED)).tables
+    document = sweep_document(fabricated_sweep.sweep_document(SEEDED))
+    assert "optimum" not in document.tables
+    assert "moved from plain to mixing cannot be said: fewer than 4 cells have every loss." in render(document, "table")
 
 
 def test_two_seeds_give_no_verdict() -> None:
@@ -327,6 +350,7 @@ def test_two_seeds_give_no_verdict() -> None:
     assert "~" not in str(cells_of(difference_grids(grid)[0]))
     text = render(sweep_document(fabricated_sweep.sweep_document(two)), "table")
     assert "2 seeds: fewer than 3 pairs never give a verdict." in text
+    assert "Whether the smooth optimum moved cannot be said from fewer than 3 seeds." in text
 
 
 def test_a_cell_with_a_failed_seed_shows_the_rest_and_is_not_compared() -> None:

@@ -3,91 +3,26 @@
 from __future__ import annotations
 
 import copy
-import inspect
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnres_cli.residual import UserError, make_residual, scheme_names, wrap_huggingface
+from attnres_cli.residual import UserError, scheme_names, wrap_huggingface
+from tests.residual.huggingface_models import (
+    KINDS,
+    LAYERS,
+    build,
+    cache_name,
+    exact,
+    gradients,
+    stir,
+    tokens,
+)
 
 transformers = pytest.importorskip("transformers")
-
-VOCABULARY, LAYERS, WIDTH = 31, 4, 32
-SIZES: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "intermediate_size": 48,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-    # so that a sublayer's output is about as large as the stream
-    "initializer_range": 0.2,
-}
-# Qwen2 with a sliding window in its last two layers: masks differ from layer to layer.
-KINDS: dict[str, Callable[..., Any]] = {
-    "Llama": lambda **changes: ("Llama", SIZES | changes),
-    "Qwen2": lambda **changes: (
-        "Qwen2",
-        SIZES | {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2} | changes,
-    ),
-    "Qwen3": lambda **changes: ("Qwen3", SIZES | {"head_dim": 10} | changes),
-    "Mixtral": lambda **changes: ("Mixtral", SIZES | {"num_local_experts": 4} | changes),
-}
-
-
-def build(kind: str = "Llama", dtype: torch.dtype = torch.float64, **changes: Any) -> Any:
-    """A small causal model of this kind with random weights, norm gains included, for evaluation."""
-    name, sizes = KINDS[kind](**changes) if kind in KINDS else (kind, SIZES | changes)
-    torch.manual_seed(0)
-    model = getattr(transformers, f"{name}ForCausalLM")(getattr(transformers, f"{name}Config")(**sizes)).to(dtype)
-    with torch.no_grad():
-        for path, parameter in model.named_parameters():
-            if "norm" in path:
-                parameter += 0.3 * torch.randn(parameter.shape, dtype=dtype)
-    return model.eval()
-
-
-def exact(kind: str = "Llama", **changes: Any) -> Any:
-    """The same in float64, with PyTorch's norms: those of transformers round to float32 on the way."""
-    model = build(kind, **changes)
-    for path, module in list(model.named_modules()):
-        if "norm" in path:
-            norm = nn.RMSNorm(module.weight.numel(), module.variance_epsilon, dtype=torch.float64)
-            norm.load_state_dict(module.state_dict())
-            model.set_submodule(path, norm)
-    return model.eval()
-
-
-def stir(residual: nn.Module, size: float = 0.4) -> None:
-    generator = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for parameter in residual.parameters():
-            parameter += size * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-
-
-def tokens(length: int = 9) -> Tensor:
-    return torch.randint(3, VOCABULARY, (2, length), generator=torch.Generator().manual_seed(3))
-
-
-def cache_name(model: Any) -> str:
-    """What this version of transformers calls the key/value cache."""
-    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-
-
-def gradients(model: Any, **inputs: Any) -> dict[str, Tensor]:
-    model.zero_grad()
-    model(tokens(), labels=tokens(), **inputs).loss.backward()
-    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
-
 
 # ---- the wrapped model and the model itself
 
@@ -288,83 +223,3 @@ def test_a_copy_stands_alone() -> None:
         for parameter in model.parameters():
             parameter.zero_()
     assert torch.equal(twin(tokens()).logits, expected)
-
-
-# ---- what it says and checks before it changes anything
-
-
-def test_keys_and_sizes_reach_the_scheme() -> None:
-    model = build("Qwen3", rms_norm_eps=0.25)
-    residual = wrap_huggingface(model, "attnres-block", num_blocks=2, gain=False)
-    assert residual is model.model.residual
-    assert residual.num_blocks() == 2
-    geometry = residual.geometry
-    assert (geometry.d_model, geometry.num_sublayers, geometry.norm_epsilon) == (WIDTH, 2 * LAYERS, 0.25)
-    assert (geometry.num_heads, geometry.num_kv_heads, geometry.head_dim) == (4, 2, 10)
-    assert {parameter.dtype for parameter in residual.parameters()} == {torch.float64}
-
-
-def test_the_seed_is_that_of_make_residual() -> None:
-    residual = wrap_huggingface(build(dtype=torch.float32), "laurel", seed=4)
-    made = make_residual("laurel", d_model=WIDTH, num_sublayers=2 * LAYERS, seed=4)
-    assert all(torch.equal(value, made.state_dict()[name]) for name, value in residual.state_dict().items())
-
-
-def test_the_decoder_alone_is_wrapped_too() -> None:
-    model = build()
-    expected = model.model(tokens()).last_hidden_state
-    wrap_huggingface(model.model, "prenorm")
-    assert torch.equal(model.model(tokens()).last_hidden_state, expected)
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes", "said"),
-    [
-        ("Gemma2", {"head_dim": 8}, r"Layer 0 \(Gemma2DecoderLayer\) consists of .*pre_feedforward_layernorm"),
-        ("Granite", {"residual_multiplier": 0.9}, r"Layer 0 \(GraniteDecoderLayer\) computes something else"),
-        ("Phi3", {}, r"Layer 0 \(Phi3DecoderLayer\) consists of .*resid_mlp_dropout"),
-    ],
-)
-def test_layers_of_another_kind_are_refused(kind: str, changes: dict[str, Any], said: str) -> None:
-    model = build(kind, **changes)
-    expected = model(tokens()).logits
-    with pytest.raises(UserError, match=said):
-        wrap_huggingface(model, "prenorm")
-    assert torch.equal(model(tokens()).logits, expected)
-
-
-def test_what_is_no_such_model_is_refused() -> None:
-    with pytest.raises(UserError, match="Linear is no transformers model"):
-        wrap_huggingface(nn.Linear(2, 2), "prenorm")
-    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=8, n_head=1, vocab_size=9))
-    with pytest.raises(UserError, match="GPT2LMHeadModel is no transformers model"):
-        wrap_huggingface(gpt2, "prenorm")
-    model = build()
-    with pytest.raises(UserError, match="Did you mean 'num_blocks'"):
-        wrap_huggingface(model, "attnres-block", num_block=2)
-    wrap_huggingface(model, "prenorm")
-    with pytest.raises(UserError, match="has a residual scheme already"):
-        wrap_huggingface(model, "prenorm")
-
-
-def test_the_check_leaves_modes_and_hooks_alone() -> None:
-    model = build(attention_dropout=0.5).train()
-    model.model.layers[1].eval()
-    modes = {name: module.training for name, module in model.named_modules()}
-    wrap_huggingface(model, "prenorm")
-    assert {name: module.training for name, module in model.named_modules() if name in modes} == modes
-    assert not any(layer._forward_hooks for layer in model.model.layers)
-
-
-def test_a_model_without_memory_is_wrapped_too() -> None:
-    with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
-    residual = wrap_huggingface(model, "attnres-block", num_blocks=2)
-    assert all(parameter.is_meta for parameter in residual.parameters())
-
-
-def test_without_transformers_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build()
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(UserError, match=r"pip install 'attnres-cli\[hf\]'"):
-        wrap_huggingface(model, "prenorm")

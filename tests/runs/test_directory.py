@@ -14,7 +14,8 @@ import pytest
 
 import attnres_cli
 from attnres_cli.errors import UserError
-from attnres_cli.runs.directory import RunDirectory, check_name
+from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.names import check_name
 from attnres_cli.runs.state import UNREADABLE
 
 

@@ -2,112 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from attnres_cli.errors import UserError
-from attnres_cli.preset.reading import preset_from_dict
-from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.sweep.budget import Budget
-from attnres_cli.sweep.engine import run_sweep
-from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch
-from attnres_cli.sweep.kinds.depth_width import GROWING, plan
-from attnres_cli.sweep.layout import Context
-from attnres_cli.sweep.request import Continued, Request, carried_over, continued
-from attnres_cli.sweep.results import Arm, Run, Sweep, SweepDirectory, create_sweep_directory, find_sweep, list_sweeps
-from tests.small import small_preset
-
-PRESET = small_preset(**{"model.d_model": 48, "model.num_heads": 6, "model.d_ff": 128})
-ARMS = (Arm("prenorm", {"scheme": "prenorm"}), Arm("attnres-full", {"scheme": "attnres-full"}))
-
-
-def request(**changes: Any) -> Request:
-    settings: dict[str, Any] = {
-        "match": "parameters", "ratios": [6.0, 12.0], "head_ratios": [], "learning_rate_power": -0.5,
-    }  # fmt: skip
-    own = {key: changes.pop(key) for key in list(changes) if key in settings}
-    values: dict[str, Any] = {"kind": "depth-width", "preset": PRESET, "arms": ARMS, "settings": settings | own}
-    return Request(**{**values, **changes})
-
-
-def planned(request: Request, tokens: int | None = None) -> Sweep:
-    """The plan of `request`, a fresh copy; counting models takes a second, so equal requests are planned once."""
-    key = json.dumps([request.to_dict(), tokens])
-    if key not in _PLANS:
-        _PLANS[key] = plan(request, Context("s", "attnres sweep", 31, tokens=tokens))
-    return copy.deepcopy(_PLANS[key])
-
-
-_PLANS: dict[str, Sweep] = {}
-
-
-class Trainer:
-    """Stands for `train_job`. endings: by run folder, how its next trainings end; everything else finishes."""
-
-    def __init__(self, **endings: list[str]) -> None:
-        self.endings = {name.replace("_", "-"): list(each) for name, each in endings.items()}
-        self.trained: list[str] = []
-        self.resumed: list[str] = []
-
-    def __call__(self, job: Job) -> JobResult:
-        folder = Path(job.run_folder)
-        preset = preset_from_dict(job.preset, job.preset_name)
-        assert preset.digest() == job.key
-        self.trained.append(folder.name)
-        if job.resume:
-            self.resumed.append(folder.name)
-            run = RunDirectory(folder)
-        else:
-            run = RunDirectory.create(folder.parent, "", folder.name)
-        run.write_presets(preset=job.source_text, resolved=preset.to_toml())
-        run.write_manifest({"preset_digest": job.key, "created": f"{len(self.trained):04d}"})
-        ending = self.endings.get(folder.name, [])
-        how = ending.pop(0) if ending else "finished"
-        if how == "raises":
-            run.write_state(status="failed", error="no room")
-            raise ValueError("no room")
-        if how == "interrupted with a checkpoint":
-            checkpoint = run.checkpoint_folder(3)
-            checkpoint.mkdir()
-            (checkpoint / "state.json").write_text("{}")
-            run.write_state(status="interrupted", step=3, steps=20)
-            return JobResult("interrupted", "stopped")
-        if how in ("interrupted", "diverged"):
-            run.write_state(status=how, step=0, steps=20, error=how)
-            return JobResult(how, how)  # type: ignore[arg-type]
-        run.append_metric({"kind": "train", "step": 20, "tokens": 1280, "loss": 2.0, "train_seconds": 4.0})
-        run.append_metric(
-            {"kind": "eval", "step": 20, "tokens": 1280, "loss": 2.5, "perplexity": 12.2, "bits_per_byte": None}
-        )
-        run.write_state(status="finished", step=20, steps=20)
-        return JobResult("finished")
-
-
-class Quiet:
-    def started(self, run: Run) -> None: ...
-
-    def ended(self, run: Run) -> None: ...
-
-
-def run_again(root: Path, trainer: Trainer, **changes: Any) -> Sweep:
-    """Ask for the sweep "s" (again) and run whatever is left, as the command does."""
-    found: Continued = continued(root, "s", request(**changes), GROWING)
-    sweep = planned(found.request, tokens=None if found.earlier is None else found.earlier.tokens)
-    if found.earlier is None:
-        create_sweep_directory(found.directory)
-    else:
-        sweep = carried_over(sweep, found.earlier)
-    return run_sweep(found.directory, sweep, slots=[Slot()], listener=Quiet(), run_job=trainer)
-
-
-def statuses(sweep: Sweep) -> dict[str, str]:
-    return {run.name: run.status for run in sweep.runs}
+from attnres_cli.sweep.kinds.depth_width import GROWING
+from attnres_cli.sweep.request import continued
+from attnres_cli.sweep.results import SweepDirectory, create_sweep_directory, find_sweep, list_sweeps
+from tests.sweep.stand_ins import ARMS, PRESET, Trainer, planned, request, run_again, statuses
 
 
 def test_every_run_is_trained_once_and_recorded(tmp_path: Path) -> None:
@@ -285,75 +190,3 @@ def test_seeds_may_be_added_and_are_called_exploratory(tmp_path: Path) -> None:
     fewer = Trainer()
     assert run_again(tmp_path, fewer, seeds=1).seeds == [0, 1, 2]
     assert fewer.trained == []
-
-
-class Recorder:
-    """An executor that notes the order of the jobs and runs them."""
-
-    def __init__(self) -> None:
-        self.waves: list[list[str]] = []
-
-    def __call__(
-        self, jobs: Sequence[Job], run_job: RunJob, *, slots: Sequence[Slot], watch: Watch, stop: Stop
-    ) -> None:
-        self.waves.append([Path(job.run_folder).name for job in jobs])
-        for job in jobs:
-            watch.started(job)
-            watch.ended(job, run_job(job))
-
-
-def run_recorded(root: Path, sweep: Sweep, trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    recorder = Recorder()
-    monkeypatch.setattr("attnres_cli.sweep.engine._executor", lambda name: recorder)
-    directory = SweepDirectory(root / "s")
-    create_sweep_directory(directory)
-    run_sweep(directory, sweep, slots=[Slot(), Slot()], listener=Quiet(), run_job=trainer)
-    return recorder
-
-
-def test_side_by_side_the_dearest_runs_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = planned(request())
-    for run, cost in zip(sweep.runs, (1.0, 4.0, 3.0, 2.0), strict=True):
-        run.cost = cost
-    recorder = run_recorded(tmp_path, sweep, Trainer(), monkeypatch)
-    assert recorder.waves == [["r6-attnres-full-s0", "r12-prenorm-s0", "r12-attnres-full-s0", "r6-prenorm-s0"]]
-
-
-def waiting_sweep() -> Sweep:
-    """Every run of r12 starts from that of r6."""
-    sweep = planned(request())
-    by_arm = {run.arm: run.digest for run in sweep.runs if run.cell == "r6"}
-    for run in sweep.runs:
-        if run.cell == "r12":
-            run.after, run.after_step = by_arm[run.arm], 5
-    return sweep
-
-
-def test_a_run_waits_for_the_one_it_starts_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: list[Job] = []
-
-    class Noting(Trainer):
-        def __call__(self, job: Job) -> JobResult:
-            jobs.append(job)
-            return super().__call__(job)
-
-    recorder = run_recorded(tmp_path, waiting_sweep(), Noting(), monkeypatch)
-    assert [set(wave) for wave in recorder.waves] == [
-        {"r6-prenorm-s0", "r6-attnres-full-s0"},
-        {"r12-prenorm-s0", "r12-attnres-full-s0"},
-    ]
-    later = next(job for job in jobs if job.run_folder.endswith("r12-prenorm-s0"))
-    assert (Path(str(later.after_folder)).name, later.after_step) == ("r6-prenorm-s0", 5)
-
-
-def test_a_run_whose_start_failed_is_a_row_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = waiting_sweep()
-    run_recorded(tmp_path, sweep, Trainer(r6_prenorm_s0=["diverged"]), monkeypatch)
-    assert statuses(sweep) == {
-        "r6-prenorm-s0": "diverged",
-        "r6-attnres-full-s0": "finished",
-        "r12-prenorm-s0": "failed",
-        "r12-attnres-full-s0": "finished",
-    }
-    assert sweep.runs[2].error == "it starts from r6-prenorm-s0, which diverged"
-    assert sweep.status == "finished"

@@ -41,6 +41,7 @@ def of_horizon(steps: int, residual: dict[str, Any] | None = None, **changes: An
     return small_preset(
         residual,
         **{
+            "model.transformer_blocks": 2,
             "train.horizon_tokens": steps * TOKENS_PER_STEP,
             "train.schedule": "wsd",
             "train.warmup_fraction": WARMUP_STEPS / steps,

@@ -231,7 +231,7 @@ def test_a_signal_stops_with_a_checkpoint_and_exit_code_130(tmp_path: Path, numb
     run = RunDirectory(tmp_path / "runs" / "long")
     wait_for_step(run, 3, process)
     process.send_signal(number)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130
     assert stderr.strip().splitlines()[-1] == "resume with: attnres train --resume runs/long"
     assert run.status == "interrupted"
@@ -249,7 +249,7 @@ def test_killed_at_any_instant_it_goes_on(tmp_path: Path) -> None:
     process = start(tmp_path, "train", "--resume", "long")
     wait_for_step(run, reached + 2, process)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 130
     steps = [row["step"] for row in run.train_rows()]
     assert steps == list(range(1, len(steps) + 1))

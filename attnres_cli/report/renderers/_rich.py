@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -14,7 +15,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from attnres_cli.report.document import Chart, Document, Notice
-from attnres_cli.report.heat import heat_colours
+from attnres_cli.report.heat import Rgb, heat_colours
+from attnres_cli.report.palette import DIVERGING, SEQUENTIAL
 from attnres_cli.report.renderers._layout import (
     UNLIMITED_COLUMNS,
     finished_text,
@@ -48,13 +50,21 @@ def draw(document: Document, width: int, colour: bool) -> str:
                 console.print(Padding(Text(visible(line)), (0, 0, 0, 2), expand=False))
         elif isinstance(block, Chart):
             console.print(Text(visible(block.title), style="bold"))
-            for line in block.lines:
-                console.print(_coloured(line, block.markers), no_wrap=True, overflow="ignore", crop=False)
+            for drawn in _coloured(block):
+                console.print(drawn, no_wrap=True, overflow="ignore", crop=False)
     return finished_text(buffer.getvalue().splitlines())
 
 
-def _coloured(line: str, markers: str) -> Text:
-    """A line of a chart; right of the axis each curve has its colour (its letter tells it apart without)."""
+def _coloured(chart: Chart) -> list[Text]:
+    """The lines of a chart, in colours that say nothing that its characters do not say."""
+    lines = [_with_curves(line, chart.markers) for line in chart.lines]
+    for each in chart.heats:
+        lines[each.line].stylize(_on_heat(each.heat, DIVERGING if each.diverging else SEQUENTIAL), each.start, each.end)
+    return lines
+
+
+def _with_curves(line: str, markers: str) -> Text:
+    """Right of the axis each curve has its colour (its letter tells it apart without)."""
     text = Text(line)
     axis = next((index for index, character in enumerate(line) if character in "┤│"), len(line))
     for index in range(axis + 1, len(line)):
@@ -107,9 +117,11 @@ def _page(table: Table, shown: Shown, texts: list[list[str]], page: list[int]) -
 
 def _heat_style(table: Table, row: int, column: int) -> Style:
     heat = table.cell(table.rows[row], table.columns[column]).heat
-    if heat is None:
-        return Style.null()
-    background, text = heat_colours(heat)
+    return Style.null() if heat is None else _on_heat(heat, SEQUENTIAL)
+
+
+def _on_heat(heat: float, anchors: Sequence[Rgb]) -> Style:
+    background, text = heat_colours(heat, anchors)
     return Style(color=Color.from_rgb(*text), bgcolor=Color.from_rgb(*background))
 
 

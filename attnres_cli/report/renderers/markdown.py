@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from attnres_cli.report.document import Chart, Document, Notice
 from attnres_cli.report.table import Table
@@ -20,7 +21,8 @@ def render(document: Document, *, width_columns: int | None = None, colour: bool
         elif isinstance(block, Notice):
             parts.append(_notice(block))
         elif isinstance(block, Chart):
-            parts.append(f"## {escape(block.title)}\n\n```text\n" + "\n".join(block.lines) + "\n```\n")
+            fence = _fence(block.lines)
+            parts.append(f"## {escape(block.title)}\n\n{fence}text\n" + "\n".join(block.lines) + f"\n{fence}\n")
     return "\n".join(parts)
 
 
@@ -28,6 +30,12 @@ def escape(text: object) -> str:
     """`text` as words: nothing in it is markup, HTML or a cell border."""
     words = _SPECIAL.sub(r"\\\1", visible(text)).replace(r"\<", "&lt;").replace(r"\>", "&gt;").replace(r"\&", "&amp;")
     return _AT_LINE_START.sub(lambda found: found[1] + found[2][:-1] + "\\" + found[2][-1], words)
+
+
+def _fence(lines: Sequence[str]) -> str:
+    """What no line ends the code block with, whatever names it holds."""
+    longest = max((len(ticks) for line in lines for ticks in re.findall("`+", line)), default=0)
+    return "`" * max(3, longest + 1)
 
 
 def _table(table: Table) -> str:

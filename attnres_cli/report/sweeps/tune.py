@@ -9,7 +9,7 @@ from typing import Any
 
 from attnres_cli.analysis.optimum import FEWEST_CELLS, RowOptimum, optimum_shift, row_optimum
 from attnres_cli.analysis.paired import FEWEST_PAIRS
-from attnres_cli.analysis.tuning import HALF_OCTAVE, Edge, Outcome, Trial, factor
+from attnres_cli.analysis.tuning import HALF_OCTAVE, Edge, Outcome, Trial, engine, factor
 from attnres_cli.report.document import Block, Notice
 from attnres_cli.report.phrases import nats
 from attnres_cli.report.sweep_results import SweepDocument
@@ -79,10 +79,17 @@ def _judgements(tuning: Tuning) -> list[str]:
         else:
             lines.append(f"{label}: not tuned yet: trials are missing.")
     if any(edge for label in tuning.labels for edge in tuning.outcome(label).edges if not edge.full):
-        document = tuning.document
-        wider = len(document["request"]["points"]) + 2
-        lines.append(f"Widen: {document['command']} --name {shlex.quote(document['name'])} --points {wider}")
+        lines.append(_widening(tuning))
     return lines
+
+
+def _widening(tuning: Tuning) -> str:
+    """The command whose range is wider: the same tune where its engine lets it grow, else another one."""
+    document = tuning.document
+    grows = engine(tuning.search).POINTS_MAY_GROW
+    name = shlex.quote(document["name"] if grows else f"{document['name']}-wider")
+    wider = f"{document['command']} --name {name} --points {len(document['request']['points']) + 2}"
+    return f"Widen: {wider}" if grows else f"Widen, in a tune of its own: {wider}"
 
 
 def _edge(tuning: Tuning, found: Outcome, edge: Edge) -> str:
@@ -93,7 +100,21 @@ def _edge(tuning: Tuning, found: Outcome, edge: Edge) -> str:
             f"at the full horizon the {edge.side} of the three learning rates, {value:g}, is better than the one that "
             "the shorter search found. Search at the full horizon (--horizon-fraction 1)."
         )
-    return f"its lowest loss is at the {edge.side} {NAMES[edge.axis]} tried, {value:g}; the optimum may lie beyond."
+    outermost = _outermost(tuning, found, edge)
+    name = NAMES[edge.axis]
+    if outermost == value:
+        return f"its lowest loss is at the {edge.side} {name} tried, {value:g}; the optimum may lie beyond."
+    return (
+        f"its lowest loss is at {value:g}, less than √2 from the {edge.side} {name} tried, {outermost:g}; the optimum "
+        "may lie beyond."
+    )
+
+
+def _outermost(tuning: Tuning, found: Outcome, edge: Edge) -> float:
+    """The value of an axis beyond which the search tried nothing."""
+    tried = [tuning.value(trial, KEYS[edge.axis]) for trial in found.trials if not trial.full]
+    known = [value for value in tried if value is not None]
+    return min(known) if edge.side == "lowest" else max(known)
 
 
 def _comparison(tuning: Tuning) -> list[str]:
@@ -129,9 +150,9 @@ def _optima(tuning: Tuning, label: str, best: Trial, base_best: Trial) -> str:
     apart = f"the best learning rate of {label} is {_rate(tuning, best)}, of {reference} {_rate(tuning, base_best)}"
     words = f"{apart[:1].upper()}{apart[1:]}: "
     if best.rate == base_best.rate:
-        words += "the same on this grid"
+        words += "the same of those that were tried"
     elif abs(best.rate - base_best.rate) <= HALF_OCTAVE:
-        words += f"× {ratio:.3g}, one step of the grid"
+        words += f"× {ratio:.3g}, no further apart than the finest step of the search, √2"
     else:
         words += f"× {ratio:.3g}"
     ours, theirs = (_fitted(tuning, each) for each in (label, reference))
@@ -142,7 +163,7 @@ def _optima(tuning: Tuning, label: str, best: Trial, base_best: Trial) -> str:
     if few:
         return f"{words}; with fewer than {FEWEST_PAIRS} seeds nothing says whether more than noise."
     if shift is None or shift.n < FEWEST_PAIRS:
-        return f"{words}; no smooth optimum inside the grid says whether more than noise."
+        return f"{words}; no smooth optimum inside the range says whether more than noise."
     low, high = math.exp(shift.low), math.exp(shift.high)
     verdict = "not shown to differ" if shift.low <= 0 <= shift.high else "they differ, shown"
     return f"{words}; fitted optima × {math.exp(shift.mean):.3g} ({low:.3g} to {high:.3g}): {verdict}."

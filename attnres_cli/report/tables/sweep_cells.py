@@ -44,7 +44,7 @@ def _whole_table(grid: Grid) -> Table:
             Column(f"flops_{label}", f"FLOPs {label}", unit="%", kind="number", decimals=1, scale=100, signed=True)
             for label in others
         ),
-        Column("learning_rate", "peak lr", kind="number"),
+        _rate_column(document),
     )
     rows = tuple(_cell_row(grid, cell, others) for cell in document["cells"])
     remarks = (
@@ -68,7 +68,7 @@ def _short_table(grid: Grid) -> Table:
         Column("non_embedding_parameters", "non-emb.", unit="Δ %", kind="number"),
         Column("training_flops_per_token", "FLOP/tok", unit="Δ %", kind="number"),
         *(Column(f"flops_{label}", label, "FLOPs %", "number", decimals=1, scale=100, signed=True) for label in others),
-        Column("learning_rate", "peak lr", kind="number"),
+        _rate_column(document),
     )
     rows = []
     for cell in document["cells"]:
@@ -86,6 +86,12 @@ def _short_table(grid: Grid) -> Table:
         *_common_remarks(document),
     )
     return Table("cells", "Cells", columns, tuple(rows), remarks=remarks)
+
+
+def _rate_column(document: SweepDocument) -> Column:
+    """The rule's rate; where trials chose another, that stands in a table of its own."""
+    is_rule = any(run.get("trial") for run in document["runs"])
+    return Column("learning_rate", "rule's lr" if is_rule else "peak lr", kind="number")
 
 
 def _common_remarks(document: SweepDocument) -> tuple[str, ...]:

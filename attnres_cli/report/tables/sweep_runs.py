@@ -52,7 +52,8 @@ def impossible_table(document: SweepDocument) -> Table | None:
 
 def _place(run: Mapping[str, Any]) -> dict[str, Any]:
     seed = Cell(run["seed"], text=str(run["seed"]))
-    return {"cell": run["cell"], "arm": run["arm"], "seed": seed, "status": run["status"]}
+    arm = " ".join(filter(None, [run["arm"], run.get("trial")]))
+    return {"cell": run["cell"], "arm": arm, "seed": seed, "status": run["status"]}
 
 
 def _with_cells_only_where_there_are_several(table: Table) -> Table | None:

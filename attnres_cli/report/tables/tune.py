@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from attnres_cli.analysis.tuning import Outcome, Trial
+from attnres_cli.analysis.tuning import Outcome, Trial, engine
 from attnres_cli.report.sweep_price import price_sentence
 from attnres_cli.report.sweep_results import FAILURES, SweepDocument
 from attnres_cli.report.table import Cell, Column, Row, Table, Value
-from attnres_cli.report.tuning import KEYS, OWN, Tuning, difference, finite, seeds_words
+from attnres_cli.report.tuning import KEYS, OWN, Tuning, difference, finite, search_of, seeds_words
 
 LOWEST_MARK = "↓"
 MOST_COLUMNS = 4
@@ -35,11 +35,11 @@ def trials_plan_table(document: SweepDocument) -> Table:
         Column("flops", "TFLOP", kind="number", scale=1e-12),
         Column("seconds", "in all", unit="s", kind="number", decimals=0),
     )
-    around = f"{document['preset']['values']['train']['learning_rate']:g}"
+    search = search_of(document["request"])
+    rule = engine(search).rule(search, document["preset"]["values"]["train"]["learning_rate"])
     remarks = (
         price_sentence(document),
-        f"A factor-2 grid of {len(document['request']['points'])} learning rates around {around}, then around the best "
-        f"of each arm; seeds from {document['seeds'][0]}, which no verdict uses.",
+        f"{rule}; seeds from {document['seeds'][0]}, which no verdict uses.",
     )
     return Table("plan", "Trials", columns, tuple(rows), remarks=remarks)
 

@@ -22,6 +22,7 @@ class Scheme(BlockSums):
     feed-forward and the output have one route, as ever. The fused q, k, v matrix is sliced by its rows."""
 
     fuses = False
+    belongs_to_sublayers = ("sites", "value_sites")
     citation = "Role-Decoupled Attention Residuals, arXiv 2608.01075"
     formula = "h_l^qk and h_l^v, each Σ_n softmax_n(w_l · RMSNorm(b_n)) b_n with a w_l of its own"
 
@@ -38,7 +39,7 @@ class Scheme(BlockSums):
             return x, state
         route = self.value_sites.at(site.layer)
         assert isinstance(route, DepthQuery)
-        return {"q": x, "k": x, "v": site.norm(self._mixed_by(state, route))}, state
+        return {"q": x, "k": x, "v": site.norm(self._mixed_by(state, route, site.ordinal))}, state
 
     def dead_parameters(self) -> dict[str, str]:
         attention = range(0, self.geometry.num_sublayers, 2)

@@ -43,6 +43,7 @@ class Scheme(BlockSums):
     """
 
     fuses = False
+    belongs_to_sublayers = ("sites", "other_sites", "writes")
     citation = "Dual Attention Residuals, arXiv 2607.18730"
     formula = "h_l = Σ_n α^a_n b^a_n + Σ_n α^b_n b^b_n, α^a from the keys of b^b and α^b from those of b^a"
 
@@ -83,7 +84,9 @@ class Scheme(BlockSums):
 
     def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor]:
         """The mean of both streams' weights."""
-        return self.source_names(ordinal), torch.stack(self._cross_weights(state, ordinal)).mean((0, -1))
+        names = self.source_names(ordinal)
+        taken = tuple(names[index] for index in self.alteration.taken(ordinal, names))
+        return taken, torch.stack(self._cross_weights(state, ordinal)).mean((0, -1))
 
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         parts = ("a", "companion(a)", "b", "companion(b)")
@@ -100,8 +103,8 @@ class Scheme(BlockSums):
         return Cost(base.parameters, flops, 2 * base.live_elements_per_token)
 
     def _both(self, state: State, ordinal: int) -> Tensor:
-        a, b = state[0::4], state[2::4]
-        if len(a) == 1 and self._one_source_is_itself:
+        a, b = self._taken(state[0::4], ordinal), self._taken(state[2::4], ordinal)
+        if len(a) == 1 and self._one_is_itself(ordinal):
             return a[0] + b[0]
         of_a, of_b = self._cross_weights(state, ordinal)
         return mixed_by_head(a, of_a) + mixed_by_head(b, of_b)
@@ -113,4 +116,4 @@ class Scheme(BlockSums):
         assert isinstance(other, DepthQuery)
         pairs_a = tuple(part for at in range(0, len(state), 4) for part in state[at : at + 2])
         pairs_b = tuple(part for at in range(2, len(state), 4) for part in state[at : at + 2])
-        return self._weights(pairs_b, self._query(ordinal)), self._weights(pairs_a, other)
+        return self._weights(pairs_b, self._query(ordinal), ordinal), self._weights(pairs_a, other, ordinal)

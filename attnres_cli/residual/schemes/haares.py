@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -45,12 +46,22 @@ class Scheme(BlockSums):
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
         pairs, half = _apart(state)
-        pairs = super().write(pairs, site, output)
-        position, size, _ = self._place(site.ordinal)
+        return self._past(super().write(pairs, site, output), half, site.ordinal)
+
+    def skip(self, state: State, site: Site) -> State:
+        """A half of which nothing is left counts as zero, and a block of which nothing is left has no detail."""
+        return self._past(*_apart(state), site.ordinal)
+
+    def _past(self, pairs: State, half: State, ordinal: int) -> State:
+        """The state once sublayer `ordinal` is past, with what is to be kept of its block."""
+        position, size, _ = self._place(ordinal)
+        if not self._has_begun(ordinal + 1, self._begun_by[ordinal]):
+            return pairs
         if position == size // 2 - 1:
             half = (pairs[-2],)
         if position == size - 1 and size > 1:
-            return (*pairs[:-2], *self._born(self._detail(half[0], pairs[-2])), *pairs[-2:])
+            first_half = half[0] if half else torch.zeros_like(pairs[-2])
+            return (*pairs[:-2], *self._born(self._detail(first_half, pairs[-2])), *pairs[-2:])
         return (*pairs, *half)
 
     def stream(self, state: State) -> Tensor:
@@ -73,8 +84,11 @@ class Scheme(BlockSums):
     def _details(self) -> int:
         return sum(1 for size in self.block_sizes if size > 1)
 
-    def _mixed_by(self, state: State, query: Any) -> Tensor:
-        return super()._mixed_by(_apart(state)[0], query)
+    def source_family(self, name: str, ordinal: int) -> str | None:
+        return "details" if name.startswith("detail ") else super().source_family(name, ordinal)
+
+    def _mixed_by(self, state: State, query: Any, ordinal: int) -> Tensor:
+        return super()._mixed_by(_apart(state)[0], query, ordinal)
 
     def depth_weights(self, state: State, ordinal: int) -> Any:
         return super().depth_weights(_apart(state)[0], ordinal)

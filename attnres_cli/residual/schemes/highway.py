@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from attnres_cli.preset.schema import ResidualConfig
+from attnres_cli.residual.holding import held
 from attnres_cli.residual.one_stream import OneStream
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, constant, zeros
 from attnres_cli.residual.precision import widen
@@ -49,7 +50,7 @@ class Scheme(OneStream):
     def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         """The gate [B, T, 1] or [B, T, d] is computed here, where its input is, and kept for `write`."""
         normalised = site.norm(state[0])
-        return normalised, (state[0], self._gate(normalised, self.sites.at(site.ordinal)))
+        return normalised, (state[0], held(self._gate(normalised, self.sites.at(site.ordinal))))
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
         stream, gate = state

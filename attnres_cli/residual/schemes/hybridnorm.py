@@ -50,6 +50,7 @@ class Scheme(OneStream):
     before rotary embedding. The norms of attention's input are left over (but the first with first_block = "pre-norm").
     """
 
+    belongs_to_sublayers = ("head_norms",)
     citation = (
         "Zhuo et al., HybridNorm: Towards Stable and Efficient Transformer Training via Hybrid Normalization, "
         "arXiv 2503.04598"

@@ -83,6 +83,10 @@ class Scheme(OneStream):
             new = skip + output
         return (*state, new) if self.keeps_all else (new,)
 
+    def skip(self, state: State, site: Site) -> State:
+        """Where all streams are kept, that after a sublayer that is not there is the one before it."""
+        return (*state, state[-1]) if self.keeps_all else state
+
     def close(self, state: State, final_norm: Norm) -> Tensor:
         return final_norm(state[-1])
 

@@ -31,6 +31,8 @@ class Scheme(OneStream):
     """State: the stream, then keys and values (in one tensor, before rotary embedding, unrouted) of every layer that a
     later one may take: [B, key/value heads, T, 2 × head size] each, in at least float32.
 
+    An attention that is removed leaves no keys and values, and the weights of the others stay what they are.
+
     R of layer l (from 0) is [H, (l + 1) H] with H key/value heads, columns by layer and then head; keys and values
     share it. Layer 0 has none. Its last H columns start as the identity, the others at U(±sqrt(3 / ((l + 1) H))) as in
     the published code, so the model does not start as PreNorm; with initial_others = "zero" it does. R weighs what is
@@ -77,7 +79,8 @@ class Scheme(OneStream):
         """Σ over layers of R's square for that layer times its keys and values; [B, H, T, 2 × head size]."""
         shape = memory[0].shape
         heads = self.geometry.num_kv_heads
-        squares = torch.split(widen(self.layers.at(layer).router), heads, dim=1)
+        of_every_layer = torch.split(widen(self.layers.at(layer).router), heads, dim=1)
+        squares = [each for at, each in enumerate(of_every_layer) if 2 * at not in self.alteration.removed]
         with full_precision(memory[0]):
             total = memory[0].new_zeros(()).expand(shape[0], heads, shape[2] * shape[3])
             for square, kv in zip(squares, memory, strict=True):

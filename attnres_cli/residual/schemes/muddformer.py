@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attnres_cli.preset.schema import PositiveInt, ResidualConfig
 from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.block_outputs import BlockOutputs
+from attnres_cli.residual.holding import held
 from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.norm import RMSNorm
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, normal, values, zeros
@@ -73,7 +74,9 @@ class Scheme(BlockOutputs):
         return x, residual
 
     def leave(self, outputs: Sequence[Tensor]) -> Tensor:
-        return self._mixed(outputs)[0]
+        """After all blocks the one stream; closed before that, what the next block's residual additions would start
+        from."""
+        return self._mixed(outputs)[-1] if len(outputs) > 1 else outputs[0]
 
     def cost(self) -> Cost:
         """After n blocks, with C streams and hidden size H: a norm (4 d), both matrices, GELU and bias (H + C (n + 1)),
@@ -91,7 +94,7 @@ class Scheme(BlockOutputs):
         newest = outputs[-1]
         normed = newest * inverse_rms(newest, self.geometry.norm_epsilon).unsqueeze(-1)
         dynamic = F.linear(F.gelu(F.linear(normed, own.w1)), own.w2)
-        weights = torch.unflatten(widen(dynamic), -1, own.bias.shape) + own.bias  # [B, T, C, n + 1]
+        weights = held(torch.unflatten(widen(dynamic), -1, own.bias.shape) + own.bias)  # [B, T, C, n + 1]
         per_output = weights.permute(3, 2, 0, 1).unsqueeze(-1).unbind()  # (n + 1) × [C, B, T, 1]
         return weighted_sum(outputs, per_output)
 

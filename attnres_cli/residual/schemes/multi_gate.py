@@ -4,7 +4,7 @@ their softmax-weighted mean."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import torch
@@ -13,6 +13,8 @@ from torch import Tensor
 
 from attnres_cli.preset.schema import Complaint, OnlyWith
 from attnres_cli.residual.backends import Backend, BackendConfig
+from attnres_cli.residual.holding import are_held, held
+from attnres_cli.residual.mixing import weighted_sum
 from attnres_cli.residual.parameters import Own, OwnParameters, Places, Role, values, zeros
 from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.protocol import Cost, Geometry, Norm, Residual, Site, State, SublayerInput
@@ -107,10 +109,10 @@ class Scheme(Residual):
         own = self.sites.at(site.ordinal)
         query = self._scaled(own.gate_query)
         new: State = ()
-        for which, (stream, inverse_rms) in enumerate(zip(state[0::2], state[1::2], strict=True)):
+        for which, stream, inverse_rms in zip(self._streams(site.ordinal), state[0::2], state[1::2], strict=True):
             with full_precision(stream):
                 logit = torch.matmul(stream, query) * inverse_rms + own.gate_bias[which]
-            new += self._stream(torch.lerp(stream, output, torch.sigmoid(logit).unsqueeze(-1)))
+            new += self._stream(torch.lerp(stream, output, held(torch.sigmoid(logit)).unsqueeze(-1)))
         return new
 
     def close(self, state: State, final_norm: Norm) -> Tensor:
@@ -129,8 +131,9 @@ class Scheme(Residual):
     def depth_weights(self, state: State, ordinal: int) -> tuple[tuple[str, ...], Tensor] | None:
         if ordinal == 0:
             return None
-        query = self._scaled(self._query(ordinal))
-        return self._names(ordinal), self.backend.op.weights(state[0::2], state[1::2], query)
+        names, query = self._names(ordinal), self._scaled(self._query(ordinal))
+        taken = tuple(names[index] for index in self.alteration.taken(ordinal, names))
+        return taken, self.backend.op.weights(*self._taken(state, ordinal), query)
 
     def cost(self) -> Cost:
         """Pooling 4 d per stream; a new or changed stream's mean square 2 d; a gate's dot product 2 d and the step
@@ -146,7 +149,18 @@ class Scheme(Residual):
     def _pooled(self, state: State, ordinal: int) -> Tensor:
         if ordinal == 0:
             return state[0]
-        return self.backend.op.mix(state[0::2], state[1::2], self._scaled(self._query(ordinal)))
+        streams, inverse_rms = self._taken(state, ordinal)
+        query = self._scaled(self._query(ordinal))
+        if are_held():
+            return weighted_sum(streams, held(self.backend.op.weights(streams, inverse_rms, query)).unsqueeze(-1))
+        return self.backend.op.mix(streams, inverse_rms, query)
+
+    def _taken(self, state: State, ordinal: int) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """The streams that site `ordinal` may take, and the 1/rms of their keys."""
+        if not self.alteration.masked:
+            return state[0::2], state[1::2]
+        taken = self.alteration.taken(ordinal, self._names(ordinal))
+        return [state[2 * index] for index in taken], [state[2 * index + 1] for index in taken]
 
     def _stream(self, value: Tensor) -> State:
         return value, self.backend.op.inverse_rms(value, self.geometry.norm_epsilon)
@@ -159,9 +173,14 @@ class Scheme(Residual):
         return widen(query) / math.sqrt(self.geometry.d_model)
 
     def _names(self, ordinal: int) -> tuple[str, ...]:
+        return tuple(f"stream {which}" for which in self._streams(ordinal))
+
+    def _streams(self, ordinal: int) -> list[int]:
+        """The streams that sublayer `ordinal` sees; seeded by outputs, stream i is that of sublayer i - 1."""
         n = self.config.num_streams
-        count = n if self.config.seeding == "embedding" else min(1 + ordinal, n)
-        return tuple(f"stream {which}" for which in range(count))
+        if self.config.seeding == "embedding":
+            return [*range(n)]
+        return [which for which in range(min(1 + ordinal, n)) if which - 1 not in self.alteration.removed]
 
     def _declared(self, ordinal: int) -> dict[str, Own]:
         declared: dict[str, Own] = {}

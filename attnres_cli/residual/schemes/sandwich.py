@@ -29,6 +29,7 @@ class Scheme(OneStream):
     `embedding_norm` changes that balance. RMSNorm where CogView has LayerNorm.
     """
 
+    belongs_to_sublayers = ("output_norms",)
     citation = (
         "Kim et al., Peri-LN: Revisiting Normalization Layer in the Transformer Architecture, arXiv 2502.02732; "
         "Ding et al., CogView, arXiv 2105.13290"

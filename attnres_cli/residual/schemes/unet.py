@@ -55,6 +55,15 @@ class Scheme(OneStream):
             saved.append(stream)
         return (stream, *saved)
 
+    def skip(self, state: State, site: Site) -> State:
+        """A block that is not there saves the stream that passes it, and takes none: its partner's goes unused."""
+        stream, *saved = state
+        if site.kind == "attention" and self._takes(site.layer):
+            saved.pop()
+        if site.kind == "feed_forward" and site.layer < self._pairs:
+            saved.append(stream)
+        return (stream, *saved)
+
     def state_spec(self, ordinal: int) -> tuple[str, ...]:
         """As its `read` leaves the state: attention of the second half has taken its saved stream then."""
         finished, blocks = ordinal // 2, self.geometry.transformer_blocks

@@ -37,9 +37,10 @@ class Scheme(OneStream):
 
     With kind = "single" the value rows of every later block's fused projection get no gradient; the matrix as a whole
     does, through its query and key rows, so no parameter is dead. Those rows are still multiplied: the cost here
-    counts no saving.
+    counts no saving. Where the first attention is removed, the first that is there takes its part.
     """
 
+    belongs_to_sublayers = ("blocks",)
     citation = "Zhou et al., Value Residual Learning, arXiv 2410.17897"
     formula = "V'_l = λ_1 V_1 + λ_2 V_l for l > 1 (SVFormer: V'_l = V_1);  h ← h + f(Norm(h))"
 
@@ -56,7 +57,7 @@ class Scheme(OneStream):
     def project(
         self, state: State, site: Site, q: Tensor, k: Tensor, v: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, State]:
-        if site.layer == 0:
+        if len(state) == 1:  # the first attention, or the first that is there
             return q, k, v, (*state, v)
         first = state[1]
         if self.config.kind == "single":

@@ -25,6 +25,7 @@ class Scheme(OneStream):
     x_0 is the embedding as it is; modded-nanogpt normalises it (without gain) before it becomes stream and x_0.
     """
 
+    belongs_to_sublayers = ("blocks",)
     equals_at_initialisation = BASELINE
     citation = "Jordan et al., modded-nanogpt (github.com/KellerJordan/modded-nanogpt), 2024"
     formula = "h ← λ_i h + μ_i x_0 before block i,  x_0 = embedding;  h ← h + f(Norm(h))"

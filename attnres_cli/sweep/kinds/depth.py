@@ -15,11 +15,12 @@ from attnres_cli.sweep.arms import Source, chosen_arms
 from attnres_cli.sweep.budget import Budget
 from attnres_cli.sweep.definition import Count, Definition, read_definition
 from attnres_cli.sweep.layout import Context, Point, lay_out
+from attnres_cli.sweep.rates import SETTING, asked_rates, candidates, with_trials
 from attnres_cli.sweep.request import Request, checked_seeds
 from attnres_cli.sweep.results import Sweep
 
 KIND = "depth"
-GROWING = ("blocks",)
+GROWING = ("blocks", SETTING)
 
 
 class Depth(Definition):
@@ -38,8 +39,10 @@ def make_request(
     depths: tuple[int, ...] | None = None,
     budget: Budget | None = None,
     seeds: int | None = None,
+    tune_rates: int | None = None,
 ) -> Request:
-    """The request that these options make. depths: numbers of transformer blocks; None: the definition's."""
+    """The request that these options make. depths: numbers of transformer blocks; None: the definition's. tune_rates:
+    learning rates that every depth and arm tries around the preset's; None: the preset's."""
     definition = read_definition(KIND, Depth)
     source = Source(ref or definition.preset, overlays, sets)
     preset = source.load()
@@ -49,7 +52,7 @@ def make_request(
         arms=chosen_arms(source, preset, residuals, definition.arms or default_arms("sweep")),
         seeds=checked_seeds(definition.seeds if seeds is None else seeds),
         budget=definition.budget(ref, budget),
-        settings={"blocks": sorted(set(depths or definition.transformer_blocks))},
+        settings={"blocks": sorted(set(depths or definition.transformer_blocks)), **asked_rates(tune_rates)},
     )
 
 
@@ -63,4 +66,4 @@ def plan(request: Request, context: Context) -> Sweep:
         Point(f"L{blocks}", {"transformer_blocks": blocks}, {"model.transformer_blocks": blocks}, size=blocks)
         for blocks in request.settings["blocks"]
     ]
-    return lay_out(request, context, points, report="depth")
+    return with_trials(request, lay_out(request, context, points, report="depth", trials=candidates(request)))

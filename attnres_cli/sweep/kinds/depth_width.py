@@ -20,6 +20,7 @@ from attnres_cli.sweep.counting import counts_of
 from attnres_cli.sweep.definition import Definition, Positive, read_definition
 from attnres_cli.sweep.layout import Context, Point, lay_out, refusal
 from attnres_cli.sweep.matching import Match, match_cells
+from attnres_cli.sweep.rates import SETTING, asked_rates, candidates, with_trials
 from attnres_cli.sweep.request import Request, checked_seeds
 from attnres_cli.sweep.resolve import with_arm
 from attnres_cli.sweep.results import Arm, Sweep
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from attnres_cli.preset.preset import Preset
 
 KIND = "depth-width"
-GROWING = ("ratios", "head_ratios")
+GROWING = ("ratios", "head_ratios", SETTING)
 MatchKind = Literal["parameters", "flops"]
 
 # What each kind of matching holds equal: the field of Counts.
@@ -61,8 +62,11 @@ def make_request(
     budget: Budget | None = None,
     seeds: int | None = None,
     learning_rate_power: float | None = None,
+    tune_rates: int | None = None,
 ) -> Request:
     """The request that these options make. None and empty: what presets/sweeps/depth-width.toml says.
+
+    tune_rates: learning rates that every cell and arm tries around the rule's; None: the rule's.
 
     Without a budget, a named preset trains for its own horizon; without a preset, the definition's minutes hold.
     Raises UserError for anything the preset room refuses, and for contradictory schemes.
@@ -83,6 +87,7 @@ def make_request(
             "learning_rate_power": definition.learning_rate_power
             if learning_rate_power is None
             else learning_rate_power,
+            **asked_rates(tune_rates),
         },
     )
 
@@ -102,11 +107,12 @@ def plan(request: Request, context: Context) -> Sweep:
     points, impossible = _points(request, count, reference)
     if not points:
         raise UserError([_impossible_fault(each) for each in impossible])
-    return lay_out(
+    sweep = lay_out(
         request,
         context,
         points,
         report=KIND,
+        trials=candidates(request),
         facts={
             "reference": {
                 "shape": asdict(reference),
@@ -117,12 +123,15 @@ def plan(request: Request, context: Context) -> Sweep:
         },
         impossible=impossible,
     )
+    return with_trials(request, sweep)
 
 
 def learning_rate_rule(request: Request) -> str:
     """The rule as a sentence with its numbers."""
     train, width = request.preset.train, request.preset.model.d_model
     rate = f"{train.learning_rate:g} × (d_model / {width})^{request.settings['learning_rate_power']:g}"
+    if candidates(request):
+        return f"Peak learning rate by the rule = {rate}; every cell and scheme has its own, chosen around it."
     return f"Peak learning rate = {rate}, the same for every scheme."
 
 

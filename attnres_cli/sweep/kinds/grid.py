@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from attnres_cli.errors import Fault, UserError, nearest_name
 from attnres_cli.preset.catalogue import find, shown
 from attnres_cli.preset.schema import SECTIONS
-from attnres_cli.runs.directory import check_name
+from attnres_cli.runs.names import check_name
 from attnres_cli.sweep.arms import Source, overlay_arm, own_arm, refuse_twice, scheme_arm
 from attnres_cli.sweep.budget import Budget
 from attnres_cli.sweep.definition import Count, Positive, definition_of

@@ -18,15 +18,16 @@ from attnres_cli.sweep.arms import Source, chosen_arms
 from attnres_cli.sweep.budget import FEWEST_STEPS
 from attnres_cli.sweep.counting import counts_of
 from attnres_cli.sweep.definition import Count, Positive, read_definition
-from attnres_cli.sweep.kinds.depth_width import learning_rates
+from attnres_cli.sweep.kinds.depth_width import learning_rate_rule, learning_rates
 from attnres_cli.sweep.layout import Context, Point, lay_out
+from attnres_cli.sweep.rates import SETTING, asked_rates, candidates, with_trials
 from attnres_cli.sweep.request import Request, checked_seeds
 from attnres_cli.sweep.resolve import HORIZON, with_arm
 from attnres_cli.sweep.results import Sweep
 from attnres_cli.sweep.shapes import Family, Shape
 
 KIND = "scaling"
-GROWING = ("sizes",)
+GROWING = ("sizes", SETTING)
 
 
 class Scaling(BaseModel):
@@ -53,8 +54,10 @@ def make_request(
     sizes: tuple[int, ...] | None = None,
     tokens_per_parameter: float | None = None,
     seeds: int | None = None,
+    tune_rates: int | None = None,
 ) -> Request:
-    """The request that these options make. None and empty: what presets/sweeps/scaling.toml says. Raises UserError."""
+    """The request that these options make. None and empty: what presets/sweeps/scaling.toml says. tune_rates: learning
+    rates that every size and arm tries around the rule's; None: the rule's. Raises UserError."""
     definition = read_definition(KIND, Scaling)
     source = Source(ref or definition.preset, overlays, sets)
     preset = source.load()
@@ -74,6 +77,7 @@ def make_request(
             "sizes": sorted(set(sizes or definition.sizes)),
             "tokens_per_parameter": ratio,
             "learning_rate_power": definition.learning_rate_power,
+            **asked_rates(tune_rates),
         },
     )
 
@@ -86,13 +90,12 @@ def plan(request: Request, context: Context) -> Sweep:
     """A cell per size, with its own shape, tokens and learning rate; the tokens are those of the first scheme's
     parameters, the same for every scheme. Raises UserError for a size that would hardly train."""
     points = [_point(request, context, blocks) for blocks in request.settings["sizes"]]
-    train, power = request.preset.train, request.settings["learning_rate_power"]
-    rate = f"{train.learning_rate:g} × (d_model / {request.preset.model.d_model})^{power:g}"
     facts = {
         "tokens_per_parameter": request.settings["tokens_per_parameter"],
-        "learning_rate_rule": f"Peak learning rate = {rate}, the same for every scheme.",
+        "learning_rate_rule": learning_rate_rule(request),
     }
-    return lay_out(request, context, points, report=KIND, facts=facts)
+    sweep = lay_out(request, context, points, report=KIND, facts=facts, trials=candidates(request))
+    return with_trials(request, sweep)
 
 
 def _point(request: Request, context: Context, blocks: int) -> Point:

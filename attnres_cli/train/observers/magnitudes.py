@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,29 +14,37 @@ from attnres_cli.residual.protocol import Residual, Site, State, SublayerInput
 from attnres_cli.train.device import autocast
 from attnres_cli.train.observation import Observation, Probe, numbers, rms
 
+Measure = TypeVar("Measure")
 
-class _Magnitudes:
-    """Collects one number per sublayer; `incoming` holds what each sublayer's norm was given."""
 
-    def __init__(self, residual: Residual) -> None:
-        self.residual = residual
-        self.incoming: dict[int, Tensor] = {}
-        self.input_rms: list[Tensor] = []
-        self.output_rms: list[Tensor] = []
-        self.update_share: list[Tensor] = []
-        self.stream_rms: list[Tensor] = []
+class Measured(Generic[Measure]):
+    """One measure of each tensor [B, T, d], by depth.
+
+    inputs [L]: what each sublayer's norm was given. outputs [L]: what the sublayers gave. before [L]: the stream before
+    each sublayer. stream [L_b + 1]: index 0 the embedding, then after each transformer block.
+    """
+
+    def __init__(self, residual: Residual, measure: Callable[[Tensor], Measure]) -> None:
+        self._residual, self._measure = residual, measure
+        self._incoming: dict[int, Measure] = {}
+        self.inputs: list[Measure] = []
+        self.outputs: list[Measure] = []
+        self.before: list[Measure] = []
+        self.stream: list[Measure] = []
+
+    def norm_input(self, ordinal: int, x: Tensor) -> None:
+        self._incoming[ordinal] = self._measure(x)
 
     def sublayer(self, site: Site, before: State, x: SublayerInput, output: Tensor, after: State) -> None:
-        stream = rms(self.residual.stream(before))
-        if not self.stream_rms:
-            self.stream_rms.append(stream)
+        self.before.append(self._measure(self._residual.stream(before)))
+        if not self.stream:
+            self.stream.append(self.before[0])
         # A scheme that never calls this site's norm shows what it hands the sublayer itself.
-        seen = x if isinstance(x, Tensor) else x["q"]
-        self.input_rms.append(self.incoming.get(site.ordinal, rms(seen)))
-        self.output_rms.append(rms(output))
-        self.update_share.append(self.output_rms[-1] / stream)
+        seen = self._incoming.get(site.ordinal)
+        self.inputs.append(self._measure(x if isinstance(x, Tensor) else x["q"]) if seen is None else seen)
+        self.outputs.append(self._measure(output))
         if site.kind == "feed_forward":
-            self.stream_rms.append(rms(self.residual.stream(after)))
+            self.stream.append(self._measure(self._residual.stream(after)))
 
     def close(self, state: State, output: Tensor) -> None:
         pass
@@ -48,26 +56,39 @@ def observe(model: LanguageModel, probe: Probe) -> Observation:
     (output over the stream before it) and stream_rms [L_b + 1] (index 0: the embedding; then after each transformer
     block; the scheme says what its stream is).
     """
-    watcher = _Magnitudes(model.residual)
-    with _norm_inputs(model, watcher.incoming), autocast(probe.precision, probe.tokens.device):
-        model.walk(probe.tokens, watcher)
+    found = measured(model, probe.tokens, probe.precision, rms)
     arrays = {
-        name: torch.stack(getattr(watcher, name)) for name in ("input_rms", "output_rms", "update_share", "stream_rms")
+        "input_rms": torch.stack(found.inputs),
+        "output_rms": torch.stack(found.outputs),
+        "update_share": torch.stack(found.outputs) / torch.stack(found.before),
+        "stream_rms": torch.stack(found.stream),
     }
     return Observation(arrays, {name: numbers(values) for name, values in arrays.items()})
 
 
-@contextmanager
-def _norm_inputs(model: LanguageModel, incoming: dict[int, Tensor]) -> Iterator[None]:
-    """Record the RMS of what each site's norm is given: every scheme calls it, wherever it puts it."""
+def measured(
+    model: LanguageModel, tokens: Tensor, precision: str, measure: Callable[[Tensor], Measure]
+) -> Measured[Measure]:
+    """Walk once with tokens [B, T] and take this measure of all that passes."""
+    watcher = Measured(model.residual, measure)
+    with norm_inputs(model, watcher.norm_input), autocast(precision, tokens.device):
+        model.walk(tokens, watcher)
+    return watcher
 
-    def record(ordinal: int) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+
+@contextmanager
+def norm_inputs(model: LanguageModel, record: Callable[[int, Tensor], None]) -> Iterator[None]:
+    """While the body runs, tell `record` what each sublayer's norm is given, with the sublayer's ordinal: every scheme
+    calls it, wherever it puts it. The final norm counts as that of sublayer L."""
+
+    def telling(ordinal: int) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
         def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
-            incoming[ordinal] = rms(args[0])
+            record(ordinal, args[0])
 
         return hook
 
-    handles = [cast(nn.Module, site.norm).register_forward_pre_hook(record(site.ordinal)) for site in model.sites()]
+    norms = [cast(nn.Module, site.norm) for site in model.sites()] + [model.final_norm]
+    handles = [norm.register_forward_pre_hook(telling(ordinal)) for ordinal, norm in enumerate(norms)]
     try:
         yield
     finally:

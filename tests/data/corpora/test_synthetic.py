@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from attnres_cli.data.corpora import synthetic
-from attnres_cli.data.corpora.synthetic import ANSWER, BEGIN, FIRST_SYMBOL, PAD, Config, documents
+from attnres_cli.data.corpora._synthetic_tokens import ANSWER, BEGIN, FIRST_SYMBOL, PAD
+from attnres_cli.data.corpora.synthetic import Config, documents
 from attnres_cli.data.documents import TokenDocument
 from attnres_cli.errors import UserError
 
 
 def section(task: str, **keys: Any) -> Config:
-    return Config(corpus="synthetic", task=task, **({"documents": 50} | keys))  # type: ignore[arg-type]
+    return Config(corpus="synthetic", task=task, **({"documents": 50} | keys))
 
 
 def made(config: Config) -> list[TokenDocument]:
@@ -105,6 +106,97 @@ def test_a_document_does_not_depend_on_how_many_there_are(monkeypatch: pytest.Mo
         assert np.array_equal(one.tokens, other.tokens)
 
 
+# ---- questions that say their own number of hops
+
+
+def spoken(document: TokenDocument, config: Config) -> tuple[dict[int, int], list[tuple[int, int, int]]]:
+    """(key -> value, (node, hops, answer) of every question), read off the document's text."""
+    begin, *words = config.vocabulary.text(document.tokens.tolist()).split()
+    assert begin == "^"
+    end = words.index("?")
+    told = words[:end]
+    halves = [word.split("-") for word in told] if config.pair_tokens else pairs(told)  # type: ignore[arg-type]
+    asked, rest = [], [word for word in words[end + 1 :] if word != "."]
+    while rest:
+        node, *rest = rest
+        hops = 1
+        if rest[0].startswith("*"):
+            hops, rest = int(rest[0][1:]), rest[1:]
+            assert hops > 1
+        answer, *rest = rest
+        asked.append((int(node), hops, int(answer)))
+    return {int(key): int(value) for key, value in halves}, asked
+
+
+@pytest.mark.parametrize("pair_tokens", [False, True])
+def test_every_question_says_its_hops(pair_tokens: bool) -> None:
+    config = section(
+        "hops", length=9, symbols=11, questions=5, fewest_hops=1, hops=4, pair_tokens=pair_tokens, documents=200
+    )
+    counted = dict.fromkeys(range(1, 5), 0)
+    for document in made(config):
+        following, asked = spoken(document, config)
+        assert len(following) == 9
+        assert len({node for node, _, _ in asked}) == len(asked) == 5
+        for node, hops, answer in asked:
+            for _ in range(hops):
+                node = following[node]
+            assert node == answer
+            counted[hops] += 1
+        assert document.loss_mask is not None
+        assert document.loss_mask.sum() == 5
+        assert (document.tokens[document.loss_mask] - FIRST_SYMBOL).tolist() == [answer for _, _, answer in asked]
+        assert document.tokens.max() < synthetic.vocabulary_size(config)
+        assert len(document.tokens) == config.document_tokens == (32 if pair_tokens else 64)
+    assert min(counted.values()) > 200  # 1000 questions, four numbers of hops
+
+
+def test_the_fewest_hops_may_be_more_than_one() -> None:
+    config = section("hops", length=9, symbols=9, fewest_hops=3, hops=4)
+    asked = [hops for document in made(config) for _, hops, _ in spoken(document, config)[1]]
+    assert set(asked) == {3, 4}
+
+
+def test_small_numbers_of_hops_may_come_more_often_but_not_in_the_first_question() -> None:
+    config = section("hops", length=9, symbols=9, questions=4, fewest_hops=1, hops=3, hops_ratio=0.5, documents=2000)
+    asked = [[hops for _, hops, _ in spoken(document, config)[1]] for document in made(config)]
+    firsts = [hops[0] for hops in asked]
+    later = [each for hops in asked for each in hops[1:]]
+    for hops, share in ((1, 4 / 7), (2, 2 / 7), (3, 1 / 7)):
+        assert firsts.count(hops) / len(firsts) == pytest.approx(1 / 3, abs=0.06)  # five standard deviations
+        assert later.count(hops) / len(later) == pytest.approx(share, abs=0.04)
+
+
+def test_bytes_of_questions_with_hops_are_the_same_everywhere() -> None:
+    config = section("hops", length=9, symbols=11, fewest_hops=1, hops=4, pair_tokens=True)
+    content = b"".join(document.tokens.astype("<u4").tobytes() for document in made(config))
+    assert hashlib.sha256(content).hexdigest()[:16] == "df7ca2208916a72a"
+
+
+@pytest.mark.parametrize("keys", [{"fewest_hops": 1}, {"fewest_hops": 1, "pair_tokens": True}, {}])
+def test_kinds_of_answers_are_the_hops_of_each_documents_first(keys: dict[str, Any]) -> None:
+    config = section("hops", length=9, symbols=11, questions=3, hops=4, **keys)
+    documents_ = made(config)
+    masks = [document.loss_mask for document in documents_ if document.loss_mask is not None]
+    windows = (
+        np.stack([document.tokens for document in documents_]).astype(np.int64).reshape(-1, 2 * config.document_tokens)
+    )
+    counted = np.stack(masks).reshape(windows.shape)
+    # a prediction is made one place before what it predicts
+    inputs, at = windows[:, :-1], counted[:, 1:]
+    kinds = synthetic.answer_kinds(config, inputs, at)
+    assert kinds is not None
+    assert kinds.shape == inputs.shape
+    assert not kinds[~at].any()
+    expected = [spoken(document, config)[1][0][1] if keys else 4 for document in documents_]
+    assert kinds[kinds > 0].tolist() == expected
+
+
+def test_other_tasks_have_no_kinds_of_answers() -> None:
+    tokens = np.zeros((1, 4), dtype=np.int64)
+    assert synthetic.answer_kinds(section("recall"), tokens, tokens > 0) is None
+
+
 def test_seeds_differ() -> None:
     assert not np.array_equal(made(section("copy"))[0].tokens, made(section("copy", generator_seed=1))[0].tokens)
 
@@ -124,6 +216,12 @@ def test_encode_and_decode() -> None:
     assert synthetic.encode(section("copy"), text) == tokens
     with pytest.raises(UserError, match="'13x' is no token of this corpus"):
         synthetic.encode(section("copy"), "^ 13x")
+    config = section("hops", length=9, symbols=11, fewest_hops=1, hops=4, pair_tokens=True)
+    ids = [token for document in made(config) for token in document.tokens.tolist()]
+    assert config.vocabulary.ids(synthetic.decode(config, ids)) == ids
+    for word in ("*0", "*5", "11", "11-0", "1-", "-1", "²"):
+        with pytest.raises(UserError, match="no token of this corpus"):
+            synthetic.encode(config, word)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +230,9 @@ def test_encode_and_decode() -> None:
         ("recall", {"length": 70}, 512, "length"),
         ("recall", {"length": 5, "questions": 6}, 512, "questions"),
         ("hops", {"length": 5, "hops": 5}, 512, "hops"),
+        ("hops", {"hops": 2, "fewest_hops": 3}, 512, "fewest_hops"),
+        ("hops", {"symbols": 256, "pair_tokens": True}, 512, "symbols"),
+        ("hops", {"symbols": 255, "pair_tokens": True, "fewest_hops": 1}, 512, None),
         ("copy", {"length": 31}, 63, "model.context_tokens"),
         ("copy", {"length": 31}, 64, None),
         ("copy", {"length": 100, "symbols": 2}, 512, None),

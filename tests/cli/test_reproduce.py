@@ -1,0 +1,269 @@
+"""`attnres reproduce` through the entry point: a plan of its own, with trainings of a fraction of a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from attnres_cli.cli.app import run
+from attnres_cli.runs.directory import RunDirectory
+from tests.small import small_preset
+
+PLAN = """
+summary = "Tiny models for a test."
+preset = "{preset}"
+seeds = 4
+
+[changes]
+"train.learning_rate" = 8e-3
+
+[cells.main]
+[cells.longer]
+"train.horizon_tokens" = 512
+
+[arms.slow]
+scheme = "prenorm"
+changes = {{ "train.learning_rate" = 1e-5 }}
+
+[benches.train]
+arms = ["prenorm", "attnres-block"]
+pairs = 6
+
+[[claims]]
+key = "slow"
+claim = "A rate of almost nothing learns less."
+paper = "none"
+source = "none"
+test = "contrast"
+weights = {{ "main/slow" = 1, "main/prenorm" = -1 }}
+expected = "above"
+assumed = {{ effect = 0.1, standard_deviation = 0.005, source = "a guess" }}
+
+[[claims]]
+key = "hopeless"
+claim = "A difference that four seeds do not find."
+paper = "+0.0001 nats"
+source = "none"
+test = "contrast"
+weights = {{ "main/rezero" = 1, "main/prenorm" = -1 }}
+expected = "above"
+assumed = {{ effect = 0.0001, standard_deviation = 0.005, source = "a guess" }}
+
+[[claims]]
+key = "outputs"
+claim = "Outputs grow less with depth."
+paper = "none"
+source = "none"
+test = "contrast"
+figure = "output_growth"
+weights = {{ "main/attnres-full" = 1, "main/prenorm" = -1 }}
+expected = "below"
+seeds = 3
+assumed = {{ effect = 0.3, standard_deviation = 0.05, source = "a guess" }}
+
+[[claims]]
+key = "multiplier"
+claim = "Block saves compute."
+paper = "1.25×"
+source = "none"
+test = "multiplier"
+arm = "main/slow"
+ladder = ["main/prenorm", "longer/prenorm"]
+bound = 1.0
+assumed = {{ effect = -0.1, standard_deviation = 0.005, source = "a guess" }}
+
+[[claims]]
+key = "overhead"
+claim = "A training step costs less than 400 times as much."
+paper = "< 4 %"
+source = "none"
+test = "overhead"
+bench = "train"
+arm = "attnres-block"
+bound = 400.0
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the plan above has run to its end, stopped once after a part."""
+    folder = tmp_path_factory.mktemp("reproduce")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        _write(folder)
+        assert run(["reproduce", "--scale", "plan.toml", "--name", "all", "--jobs", "1", "--json"]) == 0
+    return folder
+
+
+def _write(folder: Path) -> None:
+    preset = small_preset(**{"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"]})
+    (folder / "small.toml").write_text(preset.to_toml())
+    (folder / "plan.toml").write_text(PLAN.format(preset="./small.toml"))
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run([*words]) == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_every_claim_gets_its_outcome(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished)
+    document = shown(capsys, "sweep", "show", "all", "--json")
+    claims = {each["claim"]: each for each in document["claims"]}
+    assert claims["hopeless"]["outcome"] == "needs larger scale"
+    assert claims["hopeless"]["power_before"] < 0.8
+    assert claims["hopeless"]["estimate"] is None
+    assert (claims["slow"]["n"], claims["outputs"]["n"], claims["overhead"]["n"]) == (4, 3, 6)
+    tested = [each for each in claims.values() if each["p"] is not None]
+    assert len(tested) == 4
+    for each in tested:
+        smaller = sum(other["p"] < each["p"] for other in tested)
+        assert each["p_holm"] >= min(1.0, (4 - smaller) * each["p"]) - 1e-12
+        assert (each["outcome"] == "not shown") is (each["p_holm"] >= 0.05)
+    assert {run["arm"] for run in document["runs"]} == {"prenorm", "slow", "attnres-full"}
+    seeds = {(run["cell"], run["arm"]): 0 for run in document["runs"]}
+    for each in document["runs"]:
+        seeds[each["cell"], each["arm"]] += 1
+    assert seeds == {("main", "prenorm"): 4, ("main", "slow"): 4, ("main", "attnres-full"): 3, ("longer", "prenorm"): 4}
+
+
+def test_the_numbers_are_those_of_the_run_directories(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished)
+    document = shown(capsys, "sweep", "show", "all", "--json")
+    claims = {each["claim"]: each for each in document["claims"]}
+
+    def losses(arm: str) -> list[float]:
+        folders = [RunDirectory(finished / "runs/all" / f"main-{arm}-s{seed}") for seed in range(4)]
+        found = [folder.last_evaluation() for folder in folders]
+        return [each["loss"] for each in found if each is not None]
+
+    differences = [ours - theirs for ours, theirs in zip(losses("slow"), losses("prenorm"), strict=True)]
+    expected = stats.ttest_1samp(differences, 0.0)
+    assert claims["slow"]["estimate"] == pytest.approx(sum(differences) / 4)
+    assert claims["slow"]["p"] == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval()
+    assert (claims["slow"]["low"], claims["slow"]["high"]) == pytest.approx((interval.low, interval.high))
+
+
+def test_asking_again_trains_and_times_nothing(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished)
+    before = json.loads((finished / "runs/all/sweep.json").read_text())
+    document = shown(capsys, "reproduce", "--scale", "plan.toml", "--name", "all", "--json")
+    assert document["measured"] == before["measured"]
+    assert [run["folder"] for run in document["runs"]] == [run["folder"] for run in before["runs"]]
+
+
+def test_the_table_says_what_was_found(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished)
+    assert run(["sweep", "show", "all"]) == 0
+    text = capsys.readouterr().out
+    assert "The paper's claims, tested here" in text
+    assert "needs larger scale" in text
+    assert "A rate of almost nothing learns less." in text
+    assert "Of 5 claims" in text
+    assert "Block saves compute." in text
+
+
+def test_the_plan_is_priced_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path)
+    plan = shown(capsys, "reproduce", "--scale", "plan.toml", "--dry-run", "--json")
+    assert plan["schema"] == "attnres.sweep-plan/1"
+    assert plan["price"]["runs"] == 15
+    assert plan["facts"]["before"]["hopeless"]["tested"] is False
+    assert plan["facts"]["before"]["overhead"] == {"tested": True, "power": None}
+    assert not Path("runs").exists()
+
+
+def test_a_part_of_the_runs_is_never_a_verdict(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((finished / "runs/all/sweep.json").read_text())
+    for each in document["runs"]:
+        if each["arm"] == "slow" and each["seed"] == 3:
+            each["status"] = "interrupted"
+    document["measured"] = {}
+    Path("runs/all").mkdir(parents=True)
+    Path("runs/all/sweep.json").write_text(json.dumps({**document, "status": "interrupted"}))
+    shown_claims = shown(capsys, "sweep", "show", "all", "--json")["claims"]
+    outcomes = {each["claim"]: each["outcome"] for each in shown_claims}
+    assert outcomes["slow"] == outcomes["multiplier"] == outcomes["overhead"] == "not finished"
+    whys = {each["claim"]: each["why"] for each in shown_claims}
+    assert whys["slow"] == "waits for 1 run, main slow seed 3"
+    assert whys["overhead"] == "waits for the bench train"
+
+
+def test_a_run_that_diverged_knows_nothing(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((finished / "runs/all/sweep.json").read_text())
+    for each in document["runs"]:
+        if each["arm"] == "slow" and each["seed"] == 3:
+            each |= {"status": "diverged", "loss": None}
+    Path("runs/all").mkdir(parents=True)
+    Path("runs/all/sweep.json").write_text(json.dumps(document))
+    after = shown(capsys, "sweep", "show", "all", "--json")
+    slow = {each["claim"]: each for each in after["claims"]}["slow"]
+    assert (slow["n"], slow["diverged_runs"]) == (4, 1)
+    assert run(["sweep", "show", "all"]) == 0
+    assert "a model that knows nothing" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('test = "multiplier"', 'test = "multplier"'), "did you mean multiplier?"),
+        (('figure = "output_growth"', 'figure = "growth"'), "there is no figure 'growth'"),
+        (('"main/slow" = 1', '"mian/slow" = 1'), "'mian/slow' is no cell of the plan and an arm"),
+        (('bench = "train"', 'bench = "decode"'), "there is no bench 'decode'"),
+        (("pairs = 6", 'pairs = 6\nchanges = { "train.micro_batch_sequences" = 3 }'), "cannot be timed so"),
+        (("seeds = 3", "seeds = 9"), "seeds = 9 is not between 3 and the plan's 4"),
+        (('key = "slow"', 'key = "outputs"'), "the claim 'outputs' is there twice"),
+        (('expected = "above"', 'expected = "over"'), "expected"),
+        (('scheme = "prenorm"', 'scheme = "prnorm"'), "'slow'"),
+        (('preset = "./small.toml"', 'preset = "smal"'), "smal"),
+        (("seeds = 4", "seeds = 2"), "seeds"),
+    ],
+)
+def test_a_faulty_plan_is_a_sentence(
+    change: tuple[str, str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path)
+    text = Path("plan.toml").read_text()
+    assert change[0] in text
+    Path("plan.toml").write_text(text.replace(*change, 1))
+    assert run(["reproduce", "--scale", "plan.toml", "--dry-run"]) == 3
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_scale_that_does_not_exist_names_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["reproduce", "--scale", "cpuu"]) == 2
+    assert "nearest: cpu" in capsys.readouterr().err
