@@ -34,9 +34,11 @@ def is_ratio(figure: str) -> bool:
 
 @dataclass(frozen=True)
 class Evidence:
-    """document: of sweep.json. Places are "cell/arm"."""
+    """document: of sweep.json. Places are "cell/arm". seeds: how many of the sweep's seeds a claim was planned with,
+    the first of them; None: all. More runs may be there for other claims, and are no evidence for this one."""
 
     document: Mapping[str, Any]
+    seeds: int | None = None
 
     @property
     def benches(self) -> Mapping[str, Mapping[str, Any]]:
@@ -78,6 +80,8 @@ class Evidence:
     @cached_property
     def by_place(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
         found: dict[str, list[Mapping[str, Any]]] = {}
+        planned = set(self.document["seeds"][: self.seeds])
         for run in self.document["runs"]:
-            found.setdefault(f"{run['cell']}/{run['arm']}", []).append(run)
+            if run["seed"] in planned:
+                found.setdefault(f"{run['cell']}/{run['arm']}", []).append(run)
         return found

@@ -80,9 +80,9 @@ class Reproduction:
     def hash(self) -> str:
         return str(self.document["request"]["hash"])
 
-    @cached_property
-    def evidence(self) -> Evidence:
-        return Evidence(self.document)
+    def evidence(self, claim: Mapping[str, Any]) -> Evidence:
+        """What the claim may be tested on."""
+        return Evidence(self.document, claim.get("seeds"))
 
     @cached_property
     def judged(self) -> Sequence[Judged]:
@@ -98,7 +98,7 @@ class Reproduction:
             if missing := self._missing(claim):
                 waiting[key] = missing
             else:
-                found[key] = _module(claim).judge(settings_of(claim), self.evidence)
+                found[key] = _module(claim).judge(settings_of(claim), self.evidence(claim))
         never = Finding(0.0, None, None, 1.0, False, 0)
         decided = outcomes({**found, **dict.fromkeys(waiting, never)})
         return [self._row(claim, before[claim["key"]], found, waiting, decided) for claim in self.plan["claims"]]
@@ -109,9 +109,9 @@ class Reproduction:
 
     def _missing(self, claim: Mapping[str, Any]) -> str:
         """What a claim waits for, in words; empty where nothing is missing."""
-        module, settings = _module(claim), settings_of(claim)
-        waits = self.evidence.waiting(module.runs(settings))
-        benches = [key for key in module.benches(settings) if key not in self.evidence.benches]
+        module, settings, evidence = _module(claim), settings_of(claim), self.evidence(claim)
+        waits = evidence.waiting(module.runs(settings))
+        benches = [key for key in module.benches(settings) if key not in evidence.benches]
         words = [_waits(waits)] if waits else []
         words += [f"the bench {key}" for key in benches]
         return " and ".join(words)
@@ -132,7 +132,7 @@ class Reproduction:
         if key in waiting:
             return Judged(claim, "not finished", power, why=f"waits for {waiting[key]}")
         outcome, p_holm = decided[key]
-        diverged = self.evidence.diverged(_module(claim).runs(settings_of(claim)))
+        diverged = self.evidence(claim).diverged(_module(claim).runs(settings_of(claim)))
         why = "fewer than three seeds have every run it needs" if outcome == "too few" else ""
         return Judged(claim, outcome, power, found[key], p_holm, why, diverged)
 

@@ -169,7 +169,7 @@ class Sweep:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The sweep that `to_dict` wrote. Raises KeyError or TypeError for anything else."""
-        fields = {name: values[name] for name in cls.__dataclass_fields__ if name != "measured" or name in values}
+        fields = {name: values[name] for name in cls.__dataclass_fields__ if name in values}  # older files have fewer
         fields["arms"] = [Arm(**arm) for arm in fields["arms"]]
         fields["cells"] = [Cell(**cell) for cell in fields["cells"]]
         fields["runs"] = [Run(**run) for run in fields["runs"]]

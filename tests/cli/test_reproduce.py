@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ bound = 400.0
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the plan above has run to its end, stopped once after a part."""
+    """A folder in which the plan above has run to its end."""
     folder = tmp_path_factory.mktemp("reproduce")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -208,6 +209,39 @@ def test_a_part_of_the_runs_is_never_a_verdict(
     whys = {each["claim"]: each["why"] for each in shown_claims}
     assert whys["slow"] == "waits for 1 run, main slow seed 3"
     assert whys["overhead"] == "waits for the bench train"
+
+
+def test_what_is_missing_is_resumed_and_ends_where_it_would_have(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reproduction that was stopped before its last run and its bench."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    path = Path("runs/all/sweep.json")
+    whole = json.loads(path.read_text())
+    shutil.rmtree("runs/all/main-slow-s3")
+    lost = next(each for each in whole["runs"] if each["folder"] == "main-slow-s3")
+    rows = [{**each, "status": "interrupted", "loss": None} if each is lost else each for each in whole["runs"]]
+    path.write_text(json.dumps({**whole, "runs": rows, "measured": {}, "status": "interrupted"}))
+    again = shown(capsys, "sweep", "resume", "all", "--jobs", "1", "--json")
+    assert [each["loss"] for each in again["runs"]] == [each["loss"] for each in whole["runs"]]
+    assert set(again["measured"]) == {"train"}
+    assert "not finished" not in {each["outcome"] for each in again["claims"]}
+
+
+def test_a_claim_rests_on_the_seeds_it_was_planned_with(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run of the baseline that another claim needs keeps nobody else waiting, and is no evidence for him."""
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((finished / "runs/all/sweep.json").read_text())
+    extra = next(each for each in document["runs"] if each["folder"] == "main-prenorm-s3")
+    document["runs"].append({**extra, "arm": "attnres-full"})
+    extra["status"] = "interrupted"
+    Path("runs/all").mkdir(parents=True)
+    Path("runs/all/sweep.json").write_text(json.dumps(document))
+    claims = {each["claim"]: each for each in shown(capsys, "sweep", "show", "all", "--json")["claims"]}
+    assert (claims["outputs"]["n"], claims["slow"]["outcome"]) == (3, "not finished")
 
 
 def test_a_run_that_diverged_knows_nothing(

@@ -79,6 +79,7 @@ def measure(sweep: Sweep, progress: Callable[[str], None]) -> bool:
 
 def _measured(sweep: Sweep, wanted: Plan, key: str) -> dict[str, Any]:
     from attnres_cli.bench.metrics import bench_facts
+    from attnres_cli.bench.payload import SAMPLE_SECONDS
     from attnres_cli.bench.presets import bench_presets
 
     bench = wanted.benches[key]
@@ -103,10 +104,6 @@ def _bench_preset(preset: Preset, arm: Arm, changes: Mapping[str, Any], where: s
         raise UserError(
             f"The arm '{arm.label}' cannot be timed so: {str(error).rstrip('.')}.", where=where
         ) from None  # fmt: skip
-
-
-# Shorter samples than this are mostly the clock's and the scheduler's.
-SAMPLE_SECONDS = 0.02
 
 
 def _plan(values: dict[str, Any]) -> Plan:
