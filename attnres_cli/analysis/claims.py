@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from attnres_cli.analysis.multiple import holm
 from attnres_cli.analysis.paired import FEWEST_PAIRS, mean_interval, paired_difference
@@ -93,6 +93,31 @@ def outcomes(findings: Mapping[str, Finding | None]) -> dict[str, tuple[Outcome,
 # ------------------------------------------------------------------ before any run
 
 
+class Design(Protocol):
+    """A test with what is assumed of its outcome."""
+
+    def power(self, alpha: float) -> float:
+        """The probability of p below alpha, two-sided."""
+
+
+@dataclass(frozen=True)
+class AssumedRounds:
+    """A sign test over the rounds of a bench. effect: of the ratios' median from the bound, standard_deviation: of
+    single rounds, both of logarithms. n: rounds."""
+
+    effect: float
+    standard_deviation: float
+    n: int
+
+    def power(self, alpha: float) -> float:
+        """How often so many rounds lie on the effect's side of the bound that the exact test rejects."""
+        from scipy.special import bdtr, ndtr
+
+        rejects = [fewer for fewer in range(self.n // 2 + 1) if 2.0 * float(bdtr(fewer, self.n, 0.5)) < alpha]
+        other_side = float(ndtr(-abs(self.effect) / self.standard_deviation))
+        return float(bdtr(max(rejects), self.n, other_side)) if rejects else 0.0
+
+
 @dataclass(frozen=True)
 class Assumed:
     """What a power calculation takes for granted. effect: of the values' mean, from the bound in question (for within:
@@ -109,11 +134,12 @@ class Assumed:
         return power_of(self.effect, self.standard_deviation, self.n, alpha=alpha)
 
 
-def decidable(assumed: Mapping[str, Assumed], *, certain: int = 0) -> dict[str, tuple[bool, float]]:
+def decidable(assumed: Mapping[str, Design], *, certain: int = 0) -> dict[str, tuple[bool, float]]:
     """Claim → (whether the design decides it, its power).
 
     The more claims are tested, the stricter each test (alpha over their number, which Holm never falls below), so the
-    weakest is left out until every one that remains has WANTED_POWER. certain: tests that are made in any case. The
+    weakest is left out until every one that remains has WANTED_POWER. certain: tests that are made in any case, since
+    nothing is assumed of them. The
     power of a claim that is left out is the one for which it was.
     """
     kept = dict(assumed)

@@ -9,7 +9,7 @@ from typing import Any
 
 from attnres_cli.analysis.claims import Finding, Outcome, outcomes
 from attnres_cli.discovery import load
-from attnres_cli.report.evidence import Evidence
+from attnres_cli.report.evidence import LOSS, Evidence
 from attnres_cli.report.phrases import counted
 
 # Keys that every claim has; the others are those of its test.
@@ -21,7 +21,7 @@ ORDER: tuple[Outcome, ...] = (
 
 @dataclass(frozen=True)
 class Judged:
-    """One row. power: of the design, calculated before the first run; None where the test does not rest on seeds.
+    """One row. power: of the design, calculated before the first run; None where nothing was assumed of a bench.
     finding: None where nothing was tested. p_holm: corrected over every claim of the table that was tested. why: what
     keeps the claim from a verdict."""
 
@@ -134,6 +134,10 @@ class Reproduction:
         outcome, p_holm = decided[key]
         diverged = self.evidence(claim).diverged(_module(claim).runs(settings_of(claim)))
         why = "fewer than three seeds have every run it needs" if outcome == "too few" else ""
+        if diverged and is_about_more_than_loss(claim) and outcome != "too few":
+            # What is left is what trained, in both arms; that is no sample of what the claim is about.
+            outcome = "not shown"
+            why = f"{counted(diverged, 'run')} diverged and left no such figure, so that the others decide nothing"
         return Judged(claim, outcome, power, found[key], p_holm, why, diverged)
 
 
@@ -141,6 +145,11 @@ def settings_of(claim: Mapping[str, Any]) -> Any:
     """The keys of a claim's test, as the test's model."""
     own = {key: value for key, value in claim.items() if key not in COMMON_KEYS}
     return _module(claim).Settings.model_validate(own)
+
+
+def is_about_more_than_loss(claim: Mapping[str, Any]) -> bool:
+    """Whether a run that diverged has nothing that could stand for the claim's figure."""
+    return getattr(settings_of(claim), "figure", LOSS) != LOSS
 
 
 def _module(claim: Mapping[str, Any]) -> Any:

@@ -36,8 +36,8 @@ class _Frozen(BaseModel):
 
 
 class Assumption(_Frozen):
-    """effect: of the claim's figure, in nats, or a ratio where the figure is one. standard_deviation: of it over seeds,
-    in nats, or of the logarithm of a ratio. source: where both come from."""
+    """effect: of the claim's figure, in nats, or a ratio where the figure is one. standard_deviation: of it over seeds
+    (of a bench: over its rounds), in nats, or of the logarithm of a ratio. source: where both come from."""
 
     effect: float
     standard_deviation: Annotated[float, Field(gt=0)]
@@ -163,18 +163,22 @@ class Plan(_Frozen):
 
     @cached_property
     def verdict_before(self) -> Mapping[str, tuple[bool, float | None]]:
-        """Claim → (whether it is tested, its power; None where it does not rest on seeds)."""
+        """Claim → (whether it is tested, its power; None for a bench of which nothing is assumed)."""
         assumed = {}
         certain = []
         for claim in self.claims:
             module, prior = claim._module, _prior(claim)
-            found = module.assumed(claim.settings, prior, claim.seeds or self.seeds) if prior else None
-            if found is None:
+            if prior is None:
                 certain.append(claim.key)
             else:
-                assumed[claim.key] = found
+                assumed[claim.key] = module.assumed(claim.settings, prior, self._samples(claim))
         decided = decidable(assumed, certain=len(certain))
         return {claim.key: decided.get(claim.key, (True, None)) for claim in self.claims}
+
+    def _samples(self, claim: Claim) -> int:
+        """What its test is made over: seeds, or the rounds of its bench."""
+        benches = claim.needs_benches()
+        return min(self.benches[key].pairs for key in benches) if benches else claim.seeds or self.seeds
 
     @property
     def tested(self) -> tuple[Claim, ...]:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from attnres_cli.analysis.claims import Assumed, Expected, Finding, decidable, judge_mean, judge_median, outcomes
+from attnres_cli.analysis.claims import (
+    Assumed,
+    AssumedRounds,
+    Expected,
+    Finding,
+    decidable,
+    judge_mean,
+    judge_median,
+    outcomes,
+)
 
 VALUES = [-0.031, -0.012, -0.044, -0.020, -0.027]
 
@@ -103,6 +112,18 @@ def test_no_effect_at_all_makes_few_tables_say_anything() -> None:
         findings = {str(index): judge_mean(values.tolist(), "below", 0.0) for index, values in enumerate(table)}
         wrong += any(outcome in ("confirmed", "contradicted") for outcome, _ in outcomes(findings).values())
     assert 0.035 < wrong / len(draws) < 0.06  # Holm is exact at most 5 %, and a little below it
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(21, 0.003), (61, 0.003), (9, 0.01), (6, 0.01)])
+def test_the_power_of_a_bench_is_the_share_of_benches_that_show_it(n: int, alpha: float) -> None:
+    """Rounds scatter about 3 % where the bound is 4 %; a bench of too few rounds can never show anything."""
+    rng = np.random.default_rng(5)
+    ratios = np.exp(rng.normal(math.log(1.03), 0.012, size=(4000, n)))
+    found = [judge_median(each.tolist(), 1.04, (1.0, 1.0, 1.0)) for each in ratios]
+    share = float(np.mean([each.supports and each.p < alpha for each in found]))
+    power = AssumedRounds(math.log(1.03 / 1.04), 0.012, n).power(alpha)
+    assert math.isclose(share, power, abs_tol=0.02)
+    assert (power == 0.0) is (n == 6)
 
 
 @pytest.mark.parametrize("within", [False, True])

@@ -261,6 +261,48 @@ def test_a_run_that_diverged_knows_nothing(
     assert "a model that knows nothing" in capsys.readouterr().out
 
 
+def test_what_only_survivors_have_decides_nothing(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that diverged has a loss that can stand for it, and no outputs that grow."""
+    monkeypatch.chdir(tmp_path)
+    document = json.loads((finished / "runs/all/sweep.json").read_text())
+    for each in document["runs"]:
+        grows = 1.0 if each["arm"] == "attnres-full" else 9.0 + 0.1 * each["seed"]
+        each["figures"]["output_growth"] = grows + 0.01 * each["seed"]  # as clear as can be
+        if each["seed"] == 3:
+            document["runs"].append({**each, "arm": "attnres-full", "status": "diverged", "figures": {}})
+            break
+    for claim in document["request"]["plan"]["claims"]:
+        claim.pop("seeds", None)
+    Path("runs/all").mkdir(parents=True)
+    Path("runs/all/sweep.json").write_text(json.dumps(document))
+    after = shown(capsys, "sweep", "show", "all", "--json")
+    outputs = {each["claim"]: each for each in after["claims"]}["outputs"]
+    assert (outputs["n"], outputs["diverged_runs"], outputs["outcome"]) == (3, 1, "not shown")
+    assert "1 run diverged and left no such figure" in outputs["why"]
+    assert run(["sweep", "show", "all"]) == 0
+    assert "a model that knows nothing" not in capsys.readouterr().out
+
+
+def test_a_bench_of_too_few_rounds_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what is assumed of its rounds a bench has a power like any other test."""
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path)
+    plan = (tmp_path / "plan.toml").read_text()
+    for rounds, decided in ((12, "tested"), (6, "needs larger scale")):  # six rounds cannot reach 1.25 %
+        more = plan.replace("pairs = 6", f"pairs = {rounds}")
+        more += 'assumed = { effect = 399.0, standard_deviation = 0.001, source = "a guess" }\n'
+        (tmp_path / "plan.toml").write_text(more)
+        document = shown(capsys, "reproduce", "--scale", "plan.toml", "--dry-run", "--json")
+        planned = {row["claim"]: row for row in document["tables"]["planned_claims"]["rows"]}
+        row = planned["A training step costs less than 400 times as much."]
+        assert (row["decided"], row["effect"], row["spread"]) == (decided, 399.0, 0.001)
+        assert (row["power"] >= 0.8) is (decided == "tested")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -62,6 +63,22 @@ def test_a_number_of_hops_is_solved_with_every_smaller_one_by_most_seeds() -> No
     found = {(each["cell"], each["arm"], each["seed"]): each for each in shown.payload["hops"]}
     assert found["L2", "mixing", 2]["deepest_solved"] == 1
     assert found["L2", "mixing", 2]["accuracy"] == {"1": 1.0, "2": 0.89, "3": 0.95, "4": 0.1}
+
+
+def test_eight_hops_of_schemes_with_long_names_fit_80_columns() -> None:
+    made = document()
+    made["facts"] |= {"hops": 8, "nodes": 16}
+    for run in made["runs"]:
+        run["figures"] = {
+            f"{name}_{k}": value
+            for k in range(1, 9)
+            for name, value in (("accuracy", 1.0 if k == 1 else 0.07), ("answer_loss", 2.71), ("answers", 250.0))
+        }
+    named = json.loads(json.dumps(made).replace('"plain"', '"prenorm"').replace('"mixing"', '"attnres-block"'))
+    text = render(sweep_document(named, 80), "table", width_columns=80)
+    assert max(map(len, text.splitlines())) <= 80
+    first = next(line for line in text.splitlines() if line.split()[:2] == ["2", "attnres-block"])
+    assert first.split() == ["2", "attnres-block", "1", "3", "of", "3", "100", *["7"] * 7]  # nothing folded
 
 
 def test_the_whole_page() -> None:

@@ -38,7 +38,9 @@ def test_the_quick_plan_has_the_models_of_the_long_one() -> None:
     long, quick = read_plan("cpu").plan, read_plan("cpu", quick=True).plan
     assert quick.changes == long.changes
     by_key = {claim.key: claim for claim in long.claims}
-    assert all(by_key[claim.key] == claim for claim in quick.claims)
+    for claim in quick.claims:  # fewer seeds and rounds; so few that a bench is asked for a larger difference
+        own = {"seeds", "assumed"} if claim.needs_benches() else {"seeds"}
+        assert claim.model_dump(exclude=own) == by_key[claim.key].model_dump(exclude=own)
 
 
 def test_claims_without_power_train_nothing() -> None:

@@ -37,10 +37,10 @@ def benches(settings: Settings) -> tuple[str, ...]:
     return ()
 
 
-def assumed(settings: Settings, prior: Prior, seeds: int) -> Assumed:
+def assumed(settings: Settings, prior: Prior, samples: int) -> Assumed:
     if settings.expected == "within":
-        return Assumed(settings.threshold, prior.standard_deviation, seeds, within=True)
-    return Assumed(prior.effect - settings.threshold, prior.standard_deviation, seeds)
+        return Assumed(settings.threshold, prior.standard_deviation, samples, within=True)
+    return Assumed(prior.effect - settings.threshold, prior.standard_deviation, samples)
 
 
 def judge(settings: Settings, evidence: Evidence) -> Finding | None:

@@ -34,8 +34,8 @@ def benches(settings: Settings) -> tuple[str, ...]:
     return ()
 
 
-def assumed(settings: Settings, prior: Prior, seeds: int) -> Assumed:
-    return Assumed(prior.effect, prior.standard_deviation, seeds)
+def assumed(settings: Settings, prior: Prior, samples: int) -> Assumed:
+    return Assumed(prior.effect, prior.standard_deviation, samples)
 
 
 def judge(settings: Settings, evidence: Evidence) -> Finding | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import BaseModel, ConfigDict, Field
 
-from attnres_cli.analysis.claims import Finding, judge_median
+from attnres_cli.analysis.claims import AssumedRounds, Finding, judge_median
 from attnres_cli.report.evidence import Evidence, Prior
 
 
@@ -26,8 +28,9 @@ def benches(settings: Settings) -> tuple[str, ...]:
     return (settings.bench,)
 
 
-def assumed(settings: Settings, prior: Prior, seeds: int) -> None:
-    return None
+def assumed(settings: Settings, prior: Prior, samples: int) -> AssumedRounds:
+    """prior: of the ratio, whose logarithm a round scatters about. samples: rounds of the bench."""
+    return AssumedRounds(math.log(prior.effect / settings.bound), prior.standard_deviation, samples)
 
 
 def judge(settings: Settings, evidence: Evidence) -> Finding | None:

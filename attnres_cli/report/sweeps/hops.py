@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from attnres_cli.report.document import Block, Notice
@@ -121,13 +122,18 @@ def _solved_table(results: Results) -> Table:
             }
         )
     columns = (
-        *axis_columns(results),
+        *_depth_columns(results),
         Column("arm", "arm"),
         Column("solved", "solved", kind="count"),
         Column("seeds", "seeds", kind="count"),
         *(Column(f"accuracy_{k}", f"k={k}", kind="number", decimals=0, scale=100) for k in _hops(document)),
     )
     return Table("hops", "Deepest number of hops solved", columns, tuple(rows), _caption(document), _remarks(results))
+
+
+def _depth_columns(results: Results) -> tuple[Column, ...]:
+    """The depth, under a short heading: beside it and eight numbers of hops, 80 columns have no room for more."""
+    return tuple(replace(column, heading="blocks") for column in axis_columns(results))
 
 
 def _accuracy_cell(value: float | None) -> Cell:
@@ -142,7 +148,7 @@ def _seeds_table(results: Results) -> Table:
         by_seed = {f"seed_{seed}": found.get(seed) for seed in document["seeds"]}
         rows.append({**axis_cells(cell["coordinates"]), "arm": label, **by_seed})
     columns = (
-        *axis_columns(results),
+        *_depth_columns(results),
         Column("arm", "arm"),
         *(Column(f"seed_{seed}", f"seed {seed}", kind="count") for seed in document["seeds"]),
     )
@@ -160,7 +166,7 @@ def _loss_table(results: Results) -> Table:
         for cell, label, runs in _places(results)
     ]
     columns = (
-        *axis_columns(results),
+        *_depth_columns(results),
         Column("arm", "arm"),
         *(Column(f"loss_{k}", f"k={k}", kind="number", decimals=2) for k in _hops(document)),
     )
@@ -186,8 +192,8 @@ def _unfinished_words(runs: Sequence[Run], finished: Sequence[Run]) -> str:
 def _caption(document: SweepDocument) -> str:
     facts = document["facts"]
     return (
-        f"solved: {facts['solved_accuracy']:.0%} right answers or more for that number and every smaller one, by most "
-        "seeds; then right answers in %, mean over seeds"
+        f"blocks: transformer blocks; solved: {facts['solved_accuracy']:.0%} right answers or more for that number and "
+        "every smaller one, by most seeds; then right answers in %, mean over seeds"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnres_cli.report.document import Block, Notice
 from attnres_cli.report.phrases import counted
-from attnres_cli.report.reproduction import Judged, Reproduction
+from attnres_cli.report.reproduction import Judged, Reproduction, is_about_more_than_loss
 from attnres_cli.report.sweep_price import price_sentence
 from attnres_cli.report.sweep_results import SweepDocument
 from attnres_cli.report.table import Cell, Column, Row, Table
@@ -75,12 +75,13 @@ def _left_out(claims: Sequence[Judged]) -> Table:
         (
             Column("power", "power", "", "number", decimals=2),
             Column("effect", "effect", "assumed", "number", digits=2),
-            Column("spread", "spread", "of seeds", "number", digits=2),
+            Column("spread", "spread", "assumed", "number", digits=2),
             Column("paper", "paper"),
             Column("claim", "claim"),
         ),
         tuple(rows),
-        caption="power: probability, calculated before the first run, of showing the assumed effect; below 80 %",
+        caption="power: probability, calculated before the first run, of showing the assumed effect with this spread "
+        "over seeds (of a bench: over its rounds); below 80 %",
     )
 
 
@@ -136,12 +137,12 @@ def _planned(found: Reproduction) -> Table:
             Column("decided", "before"),
             Column("power", "power", "", "number", decimals=2),
             Column("effect", "effect", "assumed", "number", digits=2),
-            Column("spread", "spread", "of seeds", "number", digits=2),
+            Column("spread", "spread", "assumed", "number", digits=2),
             Column("claim", "claim"),
         ),
         tuple(rows),
-        caption="power: probability that the test shows the assumed effect, corrected over all claims that are tested; "
-        "below 80 % a claim is left out",
+        caption="power: probability that the test shows the assumed effect with this spread over seeds (of a bench: "
+        "over its rounds), corrected over all claims that are tested; below 80 % a claim is left out",
     )
 
 
@@ -153,7 +154,7 @@ def _summary(found: Reproduction) -> Notice:
 
 
 def _doubts(judged: Sequence[Judged]) -> list[str]:
-    lost = [each for each in judged if each.diverged and each.finding]
+    lost = [each for each in judged if each.diverged and each.finding and not is_about_more_than_loss(each.claim)]
     if not lost:
         return []
     names = ", ".join(each.claim["key"] for each in lost)
