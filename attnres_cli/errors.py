@@ -81,6 +81,11 @@ def nearest_name(name: str, valid: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
+def plural(count: int, noun: str) -> str:
+    """The noun that stands behind the number `count`: "step", or "steps"."""
+    return noun if count == 1 else f"{noun}s"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python, torch's CPU allocator or a CUDA library ran out of memory; torch is not imported for it."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":

@@ -43,7 +43,7 @@ def test_wheel_holds_presets_and_samples(wheel: Path) -> None:
     sources = {path.name for path in (ROOT / "attnres_cli" / "native").iterdir() if path.suffix in (".cpp", ".h")}
     assert len(sources) >= 4
     assert {f"attnres_cli/native/{name}" for name in sources} <= names
-    assert {f"attnres_cli/report/page/{name}" for name in ("page.css", "page.js")} <= names
+    assert {f"attnres_cli/report/page/{name}" for name in ("page.css", "page.js", "names.js", "paper.js")} <= names
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
 
 

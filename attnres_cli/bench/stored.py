@@ -22,6 +22,7 @@ from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.environment import package_version, processor_name
 from attnres_cli.runs.files import json_text, read_json, write_json
 from attnres_cli.runs.metrics import number
+from attnres_cli.runs.shapes import is_bench
 
 # Six rounds are the fewest that give a 95 % interval of the median; the seventh makes the median a sample.
 MOST_ROUNDS = 7
@@ -153,7 +154,7 @@ def _stored(path: Path, setting: Mapping[str, Any]) -> dict[str, Any] | None:
     bench = found.get("bench")
     if found.get("schema") != SCHEMA or found.get("machine") != setting or not isinstance(bench, dict):
         return None
-    return bench
+    return bench if is_bench(bench) else None
 
 
 def _digest(value: Any) -> str:

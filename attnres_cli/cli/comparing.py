@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnres_cli.errors import ExitCode, UserError
-from attnres_cli.runs.lookup import name_below
+from attnres_cli.runs.lookup import below_root, name_below
 
 if TYPE_CHECKING:
     from attnres_cli.report.compared_run import ComparedRun
@@ -49,7 +49,7 @@ def comparison_of(
             )
         if is_group and not may_stand_alone:
             of_one = f"; these {len(read)} runs are all {grouping.arms[0].label}" if grouping.arms else ""
-            raise _usage(f"A comparison needs at least two arms{of_one}.", hint="attnres runs ls")
+            raise _usage(f"A comparison needs at least two arms{of_one}.", hint=below_root("attnres runs ls", root))
     lettered = [replace(run, label=letter(index)) for index, run in enumerate(read)]
     return replace(Comparison.of_runs(lettered, first, bench_note="--no-bench"), origins=read_origins(read))
 

@@ -32,6 +32,8 @@ def doctor(
     Every finding is ok, a note (it works, but costs something or limits a choice) or broken; what to do stands below
     it. The exit code is 0 unless something is broken.
     """
+    from attnres_cli.report.phrases import counted
+
     seen = []
     for finding in _everything(runs_dir, self_test):
         seen.append(finding)
@@ -46,7 +48,8 @@ def doctor(
     elif broken:
         typer.echo(f"\nBroken: {', '.join(finding.name for finding in broken)}.")
     else:
-        typer.echo(f"\nEverything needed works{f'; {len(notes)} notes' if notes else ''}. Next: attnres train cpu-tiny")
+        besides = f"; {counted(len(notes), 'note')}" if notes else ""
+        typer.echo(f"\nEverything needed works{besides}. Next: attnres train cpu-tiny")
     if broken:
         raise typer.Exit(ExitCode.UNEXPECTED)
 

@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 from attnres_cli.cli.finding import Finding
+from attnres_cli.errors import plural
 from attnres_cli.runs.environment import package_version
 
 LITTLE_DISK_BYTES = 2 * 2**30
@@ -141,7 +142,7 @@ def _cache(name: str, folder: Path, variable: str) -> Finding:
     if not folder.exists():
         return Finding(name, "ok", f"{folder} (empty)")
     sizes = [path.lstat().st_size for path in folder.rglob("*") if path.is_file()]
-    return Finding(name, "ok", f"{folder} ({size_text(sum(sizes))} in {len(sizes)} files)")
+    return Finding(name, "ok", f"{folder} ({size_text(sum(sizes))} in {len(sizes)} {plural(len(sizes), 'file')})")
 
 
 def _can_write(folder: Path) -> bool:

@@ -19,10 +19,11 @@ from typing import Annotated
 import typer
 
 from attnres_cli.discovery import names
+from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.preset import catalogue
-from attnres_cli.runs.lookup import run_names
+from attnres_cli.runs.lookup import DEFAULT_ROOT, is_absent, run_names
 
-DEFAULT_RUNS_DIR = Path("runs")
+DEFAULT_RUNS_DIR = DEFAULT_ROOT
 
 
 def complete_preset(incomplete: str) -> list[str]:
@@ -70,6 +71,37 @@ def complete_format(incomplete: str) -> list[str]:
 
 def _starting_with(incomplete: str, candidates: Iterable[str]) -> list[str]:
     return sorted({candidate for candidate in candidates if candidate.startswith(incomplete)})
+
+
+def _no_file(ctx: typer.Context, param: typer.CallbackParam, root: Path) -> Path:
+    """`root`. Raises UserError where it is a file, or would lie in one: no command can use it."""
+    there = next((each for each in (root, *root.parents) if os.path.exists(each)), None)
+    if there is not None and not there.is_dir() and not ctx.resilient_parsing:
+        raise UserError(
+            f"{there} is a file, not a folder.", where=_said_by(ctx, param), expected="a folder, or a new one"
+        )
+    return root
+
+
+def _there(ctx: typer.Context, param: typer.CallbackParam, root: Path) -> Path:
+    """`root`, for a command that lists what is in it. Raises UserError where it is not there, which a list of nothing
+    would hide."""
+    if is_absent(_no_file(ctx, param, root)) and not ctx.resilient_parsing:
+        beside = [each.name for each in root.parent.iterdir() if each.is_dir()] if root.parent.is_dir() else []
+        nearest = nearest_name(root.name, beside)
+        raise UserError(
+            f"There is no folder {root}.",
+            where=_said_by(ctx, param),
+            expected="the folder that holds the runs",
+            nearest=str(root.parent / nearest) if nearest else None,
+        )
+    return root
+
+
+def _said_by(ctx: typer.Context, param: typer.CallbackParam) -> str:
+    """The option, or the variable that stands in for it."""
+    source = ctx.get_parameter_source(str(param.name))
+    return "$ATTNRES_RUNS" if source is not None and source.name == "ENVIRONMENT" else "--runs-dir"
 
 
 PresetArgument = Annotated[
@@ -123,8 +155,14 @@ RunsArgument = Annotated[
         autocompletion=complete_run,
     ),
 ]
+_RUNS_HELP = "Folder that holds the runs."
 RunsRootOption = Annotated[
-    Path, typer.Option("--runs-dir", envvar="ATTNRES_RUNS", metavar="FOLDER", help="Folder that holds the runs.")
+    Path,
+    typer.Option("--runs-dir", envvar="ATTNRES_RUNS", metavar="FOLDER", help=_RUNS_HELP, callback=_no_file),
+]
+ListedRootOption = Annotated[
+    Path,
+    typer.Option("--runs-dir", envvar="ATTNRES_RUNS", metavar="FOLDER", help=_RUNS_HELP, callback=_there),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, numbers in full precision.")]
 FormatOption = Annotated[

@@ -19,11 +19,11 @@ from attnres_cli.cli.options import (
     complete_overlay,
     complete_preset,
 )
+from attnres_cli.cli.preset_tables import list_schemes, print_ablations, print_table
 
 if TYPE_CHECKING:
     from attnres_cli.preset.catalogue import Entry
     from attnres_cli.preset.reading import Checked, Preset
-    from attnres_cli.report.table import Row
 
 app = typer.Typer(no_args_is_help=True, help="List, show, copy, check and compare presets.")
 
@@ -62,7 +62,7 @@ def list_them(
     from attnres_cli.preset.catalogue import entries, shown
 
     if schemes:
-        _list_schemes(json)
+        list_schemes(json)
         return
     found = entries("overlay" if overlays or ablations else "preset")
     if overlays or ablations:
@@ -70,7 +70,7 @@ def list_them(
     for entry in found:
         _note(entry.shadowing_note)
     if ablations and not json:
-        _print_ablations(found)
+        print_ablations(found)
         return
     if json:
         from attnres_cli.cli.console import print_json
@@ -80,7 +80,7 @@ def list_them(
     rows = tuple(
         {"name": each.name, "place": each.place, "summary": each.summary or shown(each.path)} for each in found
     )
-    _print_table("presets", (("name", "name"), ("place", "from"), ("summary", "what it is")), rows)
+    print_table("presets", (("name", "name"), ("place", "from"), ("summary", "what it is")), rows)
 
 
 @app.command("show")
@@ -157,6 +157,8 @@ def check(
 
     checked = [check_file(file, inputs=missing_inputs) for file in files]
     faults = [fault for each in checked for fault in each.faults]
+    for note in dict.fromkeys(note for each in checked for note in each.notes):
+        _note(note)
     if json:
         from attnres_cli.cli.console import print_json
 
@@ -164,7 +166,7 @@ def check(
         raise typer.Exit(ExitCode.INPUT if faults else ExitCode.DONE)
     for each in checked:
         if not each.faults:
-            typer.echo(f"{each.name}: {each.kind}, no errors")
+            typer.echo(f"{each.name}: {each.kind}, no errors{_found_at(each)}")
     if faults:
         raise UserError(faults)
 
@@ -193,36 +195,7 @@ def diff(
         typer.echo("no differences")
         return
     rows = tuple({"key": each.key, "a": _written(each.first), "b": _written(each.second)} for each in found)
-    _print_table("differences", (("key", "key"), ("a", first), ("b", second)), rows)
-
-
-def _list_schemes(json: bool) -> None:
-    from attnres_cli.residual.registry import described_schemes
-
-    found = described_schemes()
-    if json:
-        from attnres_cli.cli.console import print_json
-
-        print_json("schemes", {"schemes": [asdict(each) for each in found]})
-        return
-    rows = tuple({"name": each.name, "formula": each.formula} for each in found)
-    _print_table("schemes", (("name", "name"), ("formula", "formula")), rows)
-    typer.echo("what each is, its keys and its source: docs/residuals.md, or --json", err=True)
-
-
-def _print_ablations(found: tuple[Entry, ...]) -> None:
-    rows: list[Row] = []
-    for entry in found:
-        first = True
-        for paper in entry.paper_rows or (None,):
-            said: Row = {"where": "control", "row": entry.summary, "loss": ""}
-            if paper is not None:
-                said = {"where": paper.table, "row": paper.row, "loss": f"{paper.validation_loss:.3f}"}
-            rows.append({"name": entry.name if first else "", **said})
-            first = False
-    columns = (("name", "name"), ("where", "paper"), ("row", "row"), ("loss", "loss"))
-    _print_table("ablations", columns, tuple(rows))
-    typer.echo("loss: the paper's, in nats, 32 sublayers, 87.9 B tokens. Put one on a preset: --overlay NAME", err=True)
+    print_table("differences", (("key", "key"), ("a", first), ("b", second)), rows)
 
 
 def _show_file(ref: str, json: bool) -> None:
@@ -268,16 +241,7 @@ def _print_origins(preset: Preset) -> None:
     rows = tuple(
         {"key": key, "value": _written(each), "origin": str(preset.origins[key])} for key, each in values.items()
     )
-    _print_table("origins", (("key", "key"), ("value", "value"), ("origin", "from")), rows)
-
-
-def _print_table(key: str, columns: tuple[tuple[str, str], ...], rows: tuple[Row, ...]) -> None:
-    from attnres_cli.cli.output import print_document
-    from attnres_cli.report.document import Document
-    from attnres_cli.report.table import Column, Table
-
-    table = Table(key, "", tuple(Column(name, heading) for name, heading in columns), rows)
-    print_document(Document(key, (table,)), "table")
+    print_table("origins", (("key", "key"), ("value", "value"), ("origin", "from")), rows)
 
 
 def _entry_dict(entry: Entry) -> dict[str, Any]:
@@ -293,7 +257,20 @@ def _entry_dict(entry: Entry) -> dict[str, Any]:
 
 
 def _checked_dict(checked: Checked) -> dict[str, Any]:
-    return {"name": checked.name, "kind": checked.kind, "path": checked.path, "errors": list(checked.faults)}
+    return {
+        "name": checked.name,
+        "kind": checked.kind,
+        "path": checked.path,
+        "errors": list(checked.faults),
+        "notes": list(checked.notes),
+    }
+
+
+def _found_at(checked: Checked) -> str:
+    """The file that a name led to; nothing where the user gave the path."""
+    from attnres_cli.preset.catalogue import is_path, shown
+
+    return "" if checked.path is None or is_path(checked.name) else f" ({shown(checked.path)})"
 
 
 def _written(value: Any) -> str | None:

@@ -75,6 +75,7 @@ def probe(
     from attnres_cli.probe.asked import ask, chosen_probes
     from attnres_cli.report.probe import probe_document
     from attnres_cli.report.references import find_runs
+    from attnres_cli.runs.lookup import below_root
 
     chosen = chosen_format(format_name, output, json)
     if output is not None:
@@ -89,7 +90,7 @@ def probe(
                 raise
             _say(f"note: left out: {error.faults[0].what}")
     if not asked:
-        raise UserError("None of these runs can be probed.", hint="attnres runs ls")
+        raise UserError("None of these runs can be probed.", hint=below_root("attnres runs ls", runs_dir))
     _measure(asked, device)
     document = probe_document(_read(asked, runs_dir), probes)
     if output is None:

@@ -7,13 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from attnres_cli.cli.options import DEFAULT_RUNS_DIR, JsonOption, RunArgument, RunsArgument, RunsRootOption
+from attnres_cli.cli.options import (
+    DEFAULT_RUNS_DIR,
+    JsonOption,
+    ListedRootOption,
+    RunArgument,
+    RunsArgument,
+    RunsRootOption,
+)
 
 app = typer.Typer(no_args_is_help=True, help="List, show and remove runs.")
 
 
 @app.command("ls")
-def list_them(json: JsonOption = False, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR) -> None:
+def list_them(json: JsonOption = False, runs_dir: ListedRootOption = DEFAULT_RUNS_DIR) -> None:
     """List the runs, the newest last: status, progress, last validation loss, age, scheme, preset, seed, name.
 
     On a narrow terminal names that the program chose are shown by their last four digits, which every command takes.
@@ -21,11 +28,12 @@ def list_them(json: JsonOption = False, runs_dir: RunsRootOption = DEFAULT_RUNS_
     from attnres_cli.cli.output import terminal
     from attnres_cli.report.document import Document
     from attnres_cli.report.tables.runs import build
-    from attnres_cli.runs.lookup import list_runs
+    from attnres_cli.runs.lookup import below_root, list_runs
 
     runs = list_runs(runs_dir)
     if not runs and not json:
-        typer.echo(f"There are no runs in {runs_dir}. `attnres train cpu-tiny` makes one.", err=True)
+        command = below_root("attnres train cpu-tiny", runs_dir)
+        typer.echo(f"There are no runs in {runs_dir}. `{command}` makes one.", err=True)
         return
     table = build(runs, runs_dir, width_columns=None if json else terminal()[0])
     _print(Document("runs", (table,), {"runs_dir": str(runs_dir)}), json)

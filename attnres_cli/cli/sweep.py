@@ -10,6 +10,7 @@ from attnres_cli.cli.options import (
     DEFAULT_RUNS_DIR,
     FormatOption,
     JsonOption,
+    ListedRootOption,
     OutputOption,
     RunsRootOption,
 )
@@ -83,15 +84,17 @@ def status(name: SweepArgument, runs_dir: RunsRootOption = DEFAULT_RUNS_DIR, jso
 
 
 @app.command()
-def ls(runs_dir: RunsRootOption = DEFAULT_RUNS_DIR, json: JsonOption = False) -> None:
+def ls(runs_dir: ListedRootOption = DEFAULT_RUNS_DIR, json: JsonOption = False) -> None:
     """List the sweeps below the runs folder."""
     from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.report.tables.sweeps import sweeps_document
+    from attnres_cli.runs.lookup import below_root
     from attnres_cli.sweep.results import list_sweeps
 
     sweeps = list_sweeps(runs_dir)
     if not sweeps and not json:
-        typer.echo(f"There are no sweeps in {runs_dir}. Start one: attnres sweep depth-width", err=True)
+        command = below_root("attnres sweep depth-width", runs_dir)
+        typer.echo(f"There are no sweeps in {runs_dir}. Start one: {command}", err=True)
     width = None if json else terminal()[0]
     document = sweeps_document([sweep.summary() for sweep in sweeps], width_columns=width)
     print_document(document, "json" if json else "table")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from attnres_cli.cli.console import is_interactive, stderr
 from attnres_cli.cli.train_display import duration
+from attnres_cli.errors import plural
 from attnres_cli.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -67,10 +68,13 @@ class _Progress:
         else:
             self.print(f"{run.title}: {run.status}: {run.error}")
 
+    def _finished(self) -> str:
+        total = len(self.sweep.runs)
+        return f"{self.sweep.counted.get('finished', 0)} of {total} {plural(total, 'run')} finished"
+
     def line(self) -> str:
         """Everything in one line."""
-        counted = self.sweep.counted
-        parts = [f"{counted.get('finished', 0)} of {len(self.sweep.runs)} runs finished", f"{self._share():.0%}"]
+        parts = [self._finished(), f"{self._share():.0%}"]
         parts += [f"{run.title} step {step}/{steps}" for run, step, steps in self._positions()]
         return ", ".join([*parts, f"ETA {self._eta()}"])
 
@@ -82,8 +86,7 @@ class _Progress:
 
         counted = self.sweep.counted
         failed = counted.get("failed", 0) + counted.get("diverged", 0)
-        head = f"{counted.get('finished', 0)} of {len(self.sweep.runs)} runs finished"
-        head += f", {failed} failed" if failed else ""
+        head = self._finished() + (f", {failed} failed" if failed else "")
         grid = Table.grid(padding=(0, 2))
         for run, step, steps in self._positions():
             grid.add_row(

@@ -13,7 +13,7 @@ import typer
 
 from attnres_cli.cli.options import DEFAULT_RUNS_DIR
 from attnres_cli.cli.preparing import saying_what_is_kept
-from attnres_cli.errors import ExitCode
+from attnres_cli.errors import ExitCode, plural
 
 if TYPE_CHECKING:
     from attnres_cli.sweep.execution import Slot
@@ -67,7 +67,10 @@ def announce(sweep: Sweep, parallel: int) -> None:
     width = console.width if is_interactive(sys.stderr) else None
     typer.echo(render(plan_document(sweep.to_dict(), width), "table", width_columns=width), err=True)
     side = "" if parallel == 1 else f", {parallel} side by side"
-    typer.echo(f"sweep {sweep.name}: {sweep.left} of {len(sweep.runs)} runs to train{side}", err=True)
+    typer.echo(
+        f"sweep {sweep.name}: {sweep.left} of {len(sweep.runs)} {plural(len(sweep.runs), 'run')} to train{side}",
+        err=True,
+    )
 
 
 def run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool) -> None:

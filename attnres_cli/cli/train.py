@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -198,26 +199,35 @@ def load_for_training(
 def train_preset(preset: Preset, runs_dir: Path, *, name: str | None = None) -> TrainResult:
     """Train in a new run directory below `runs_dir`, with the display on stderr."""
     from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.beginning import start_of
     from attnres_cli.train.device import choose_device
 
     # A device that is not there leaves no empty run behind.
     choose_device(preset.train.device, where=str(preset.origins["train.device"]))
     stem = f"{preset.name}-{preset.residual.scheme}-s{preset.train.seed}"
-    return _train(preset, RunDirectory.create(runs_dir, stem, name), resume=False)
+    return _train(preset, RunDirectory.create(runs_dir, stem, name, start=start_of(preset)), resume=False)
 
 
 def resume_run(ref: str, runs_dir: Path) -> TrainResult:
     """Go on with the run that `ref` names. Raises UserError when it is still running."""
     from attnres_cli.preset.reading import preset_from_dict
-    from attnres_cli.runs.lookup import find_run
+    from attnres_cli.runs.lookup import find_run, name_below
 
     run = find_run(ref, runs_dir)
     if run.status == "running":
         raise UserError(
             f"Run '{run.name}' is still running (process {run.read_state().get('pid')}).", where=str(run.path)
         )
+    if run.never_began and not run.resolved_toml.exists():
+        raise UserError(
+            f"Run '{run.name}' was stopped before its first step, and has no resolved.toml to begin it from: an older "
+            "version of attnres wrote that only then.",
+            where=str(run.path),
+            hint=f"attnres runs rm {shlex.quote(name_below(run, runs_dir))}, then start the run again",
+        )
+    named = run.read_state() if run.never_began else run.manifest()
     preset = preset_from_dict(
-        run.resolved(), str(run.manifest()["preset_name"]), source_text=run.preset_toml.read_text("utf-8")
+        run.resolved(), str(named.get("preset_name") or run.name), source_text=run.preset_toml.read_text("utf-8")
     )
     return _train(preset, run, resume=True)
 

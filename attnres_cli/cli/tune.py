@@ -18,7 +18,7 @@ from attnres_cli.cli.options import (
 )
 from attnres_cli.cli.study import complete_arms
 from attnres_cli.cli.sweep_options import DryRunOption, JobsOption, ResidualsOption, usage
-from attnres_cli.errors import ExitCode
+from attnres_cli.errors import ExitCode, plural
 
 if TYPE_CHECKING:
     from attnres_cli.sweep.results import Sweep, SweepDirectory
@@ -156,7 +156,10 @@ def _announce(priced: Sweep, first: Sweep, *, is_new: bool) -> None:
         typer.echo(render(plan_document(priced.to_dict(), width), "table", width_columns=width), err=True)
     else:
         done = len(first.runs) - first.left
-        typer.echo(f"tune {priced.name}: {done} of {len(priced.runs)} runs are there; going on", err=True)
+        typer.echo(
+            f"tune {priced.name}: {done} of {len(priced.runs)} {plural(len(priced.runs), 'run')} are there; going on",
+            err=True,
+        )
 
 
 def _print(directory: SweepDirectory, json: bool) -> None:

@@ -105,8 +105,10 @@ def _follow(watched: Watch, interval_seconds: float, json: bool) -> None:
 
 def _nothing(watched: Watch) -> str:
     from attnres_cli.report.visible import visible
+    from attnres_cli.runs.lookup import is_absent
 
-    return f"No run is training in {visible(watched.root)}."
+    root = visible(watched.root)
+    return f"There is no folder {root}." if is_absent(watched.root) else f"No run is training in {root}."
 
 
 @contextmanager

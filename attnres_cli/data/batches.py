@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from attnres_cli.data.random_bits import random_permutation
 from attnres_cli.data.store import TokenStore
-from attnres_cli.errors import UserError
+from attnres_cli.errors import UserError, plural
 
 IGNORED_TARGET = -100
 """Stands in targets whose prediction doesn't count; torch's cross entropy leaves it out by default."""
@@ -101,7 +101,7 @@ def num_windows(store: TokenStore, context_tokens: int) -> int:
     windows = (store.num_tokens - 1) // context_tokens
     if windows < 1:
         raise UserError(
-            f"The corpus has {store.num_tokens:,} tokens, fewer than one sequence needs.",
+            f"The corpus has {store.num_tokens:,} {plural(store.num_tokens, 'token')}, fewer than one sequence needs.",
             expected=f"more than model.context_tokens = {context_tokens}",
         )
     return windows

@@ -24,7 +24,7 @@ from attnres_cli.data.store import Dataset, Progress, TokenStore
 from attnres_cli.data.survey import Survey, choose_split, survey_documents
 from attnres_cli.data.token_files import open_token_files
 from attnres_cli.data.writing import write_sides
-from attnres_cli.errors import Fault, UserError
+from attnres_cli.errors import Fault, UserError, plural
 from attnres_cli.preset.schema import DataConfig
 
 if TYPE_CHECKING:
@@ -161,7 +161,8 @@ def _require_fit(dataset: Dataset, context_tokens: int) -> None:
     """Raise UserError, naming both sides where both are short, unless each holds a sequence and its next token."""
     faults = [
         Fault(
-            f"The {part} part of the corpus has {store.num_tokens:,} tokens, fewer than one sequence needs.",
+            f"The {part} part of the corpus has {store.num_tokens:,} {plural(store.num_tokens, 'token')}, "
+            "fewer than one sequence needs.",
             where="model.context_tokens",
             expected=f"more tokens than context_tokens = {context_tokens}",
             hint=f"more text, {more}or a shorter context",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attnres_cli.data.byte_pairs import PLAIN_PATTERN
-from attnres_cli.errors import UserError
+from attnres_cli.errors import UserError, plural
 
 SMALLEST_VOCABULARY = 257
 
@@ -31,7 +31,7 @@ def train_ranks(texts: Iterable[str], vocab_size: int) -> dict[bytes, int]:
 
     if vocab_size < SMALLEST_VOCABULARY:
         raise UserError(
-            f"A vocabulary of {vocab_size} tokens is too small.",
+            f"A vocabulary of {vocab_size} {plural(vocab_size, 'token')} is too small.",
             where="--size",
             expected=f"at least {SMALLEST_VOCABULARY}: 256 bytes and end of text",
         )

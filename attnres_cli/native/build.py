@@ -1,7 +1,8 @@
 """Builds the C++ operators on first use, with the user's own compiler, and keeps the library for next time.
 
 The library is cached under a name that holds everything it depends on: the sources, the compiler, its flags and the
-build of torch. Nothing is downloaded and no Python headers are needed: the operators register themselves with torch.
+build of torch; and it is loaded only as long as it is, byte by byte, what was built (kept.py). Nothing is downloaded
+and no Python headers are needed: the operators register themselves with torch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import torch
 
 from attnres_cli.caches import default_cache_folder
+from attnres_cli.native import kept
 from attnres_cli.notices import notify
 
 SOURCES = Path(__file__).parent
@@ -50,22 +52,50 @@ def load() -> str | None:
         return NO_COMPILER
     path, version = compiler
     library = cache_folder() / f"attnres-{_fingerprint(version)}.so"
-    if not library.exists():
-        try:
-            with _alone(library.parent):
-                if not library.exists():
-                    notify(f"Building the C++ operators with {version} (once, about half a minute) …")
-                    problem = _build(path, library)
-                    if problem is not None:
-                        return problem
-        except OSError as error:
-            return f"there is no place to keep the built operators: {error}"
+    refused: str | None = None
+    try:
+        for _ in range(2):
+            problem = _put_in_place(path, version, library, refused)
+            if problem is not None:
+                return problem
+            refused = _refused(library)
+            if refused is None:
+                break
+    except OSError as error:
+        return f"there is no place to keep the built operators: {error}"
+    if refused is not None:
+        return f"the built library does not load: {refused}"
+    global _loaded
+    _loaded = True
+    return None
+
+
+def _put_in_place(compiler: str, version: str, library: Path, refused: str | None = None) -> str | None:
+    """See to it that `library` is there and whole: nothing to do, or built now; or why that cannot be done.
+
+    refused: what the loader said of the one that is there; it is built anew, unless that has been tried before.
+    """
+    if refused is None and kept.damage(library) is None:
+        return None
+    with _alone(library.parent):
+        damage = kept.damage(library)  # again: another process may have built it meanwhile
+        if damage is None and (refused is None or kept.is_second_attempt(library)):
+            return None
+        if library.exists():
+            why = damage or f"does not load ({refused})"
+            notify(f"Building the C++ operators again with {version} (about half a minute): {library} {why} …")
+        else:
+            notify(f"Building the C++ operators with {version} (once, about half a minute) …")
+        kept.discard(library)
+        return _build(compiler, library, second_attempt=damage is None)
+
+
+def _refused(library: Path) -> str | None:
+    """Load a library that is whole; None, or what the loader had against it."""
     try:
         torch.ops.load_library(str(library))  # type: ignore[no-untyped-call]
     except OSError as error:
-        return f"the built library does not load: {error}"
-    global _loaded
-    _loaded = True
+        return str(error)
     return None
 
 
@@ -114,7 +144,7 @@ def _source_files() -> list[Path]:
     return sorted(path for path in SOURCES.iterdir() if path.suffix in (".cpp", ".h"))
 
 
-def _build(compiler: str, library: Path) -> str | None:
+def _build(compiler: str, library: Path, *, second_attempt: bool) -> str | None:
     """Compile, link, and put the library in place at once; or why that failed.
 
     All sources are one translation unit: torch's headers take longer than everything else.
@@ -133,7 +163,7 @@ def _build(compiler: str, library: Path) -> str | None:
                 done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
                 if done.returncode != 0:
                     return f"the C++ operators do not {what}: {_first_error(done.stderr)}"
-            built.replace(library)
+            kept.keep(built, library, second_attempt=second_attempt)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the C++ operators could not be built: {error}"
     return None

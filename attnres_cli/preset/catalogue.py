@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -103,18 +103,25 @@ def names(kind: Kind = "preset") -> tuple[str, ...]:
 def find(name: str, kind: Kind = "preset", *, where: str | None = None, below: Path | None = None) -> Entry:
     """The preset (or overlay) of this name.
 
-    below: a file of the same name that asks for the one it hides (a project's `cpu-small` that extends `cpu-small`).
+    below: the file that asks for its parent. By its own name it means the one that it hides (a project's `cpu-small`
+    that extends `cpu-small`), and it is never proposed itself.
     Raises UserError with the nearest name; says so where the name is one of the other kind, or of a file here.
     """
-    entry = next((each for each in entries(kind) if each.name == name), None)
-    if entry is not None and below is not None:
-        entry = _below(entry, below)
+    known = {each.name: each if below is None else _below(each, below) for each in entries(kind)}
+    entry = known.get(name)
+    if entry is None and name in known:
+        raise UserError(
+            f"{below and shown(below)} extends itself in a circle: it hides no other {kind} '{name}'.",
+            where=where,
+            expected=f"another {kind}, or no extends",
+        )
     if entry is None:
+        others = [other for other, each in known.items() if each is not None]
         raise UserError(
             f"There is no {kind} '{name}'.",
             where=where,
-            expected=_expected(name, kind),
-            nearest=nearest_name(name, names(kind)),
+            expected=_expected(name, kind, others),
+            nearest=nearest_name(name, others),
             hint=_hint(name, kind),
         )
     return entry
@@ -131,9 +138,11 @@ def find_either(ref: str) -> Entry:
     return find(ref, "overlay" if ref in names("overlay") and ref not in names("preset") else "preset")
 
 
-def no_such_file(path: Path, where: str | None = None) -> UserError:
-    """The error about a preset's path that leads nowhere, with the nearest file beside it."""
-    neighbours = [each.stem for each in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+def no_such_file(path: Path, where: str | None = None, *, below: Path | None = None) -> UserError:
+    """The error about a preset's path that leads nowhere, with the nearest file beside it; never `below`, which asks
+    for its parent."""
+    found = path.parent.glob("*.toml") if path.parent.is_dir() else ()
+    neighbours = [each.stem for each in found if below is None or not _same(each, below)]
     nearest = nearest_name(path.stem, neighbours)
     return UserError(
         f"There is no file {shown(path)}.",
@@ -157,7 +166,7 @@ def shown(path: Path) -> str:
 
 
 def _below(entry: Entry, asking: Path) -> Entry | None:
-    """`entry`, or, where `asking` is one of its files, the first of those that file hides."""
+    """`entry`, or, where `asking` is one of its files, the first of those that file hides, None where there is none."""
     files = [entry.path, *entry.shadows]
     position = next((index for index, path in enumerate(files) if _same(path, asking)), None)
     if position is None:
@@ -183,12 +192,12 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
-def _expected(name: str, kind: Kind) -> str:
+def _expected(name: str, kind: Kind, others: Sequence[str]) -> str:
     if kind == "preset" and name in names("overlay"):
         return f"a whole preset; '{name}' is an overlay, to be put on one"
     if kind == "overlay" and name in names("preset"):
         return f"an overlay; '{name}' is a whole preset"
-    return ", ".join(names(kind)) or f"a {kind} in ./presets"
+    return ", ".join(others) or f"a {kind} in ./presets"
 
 
 def _hint(name: str, kind: Kind) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import getattr_static
 from typing import Any, cast
 
-from attnres_cli.errors import Fault
+from attnres_cli.errors import Fault, plural
 from attnres_cli.preset.explain import Where, complaint_fault, unknown_member
 from attnres_cli.preset.fields import marker
 from attnres_cli.preset.schema import Complaint, MemberOf, Section
@@ -121,8 +121,8 @@ def step_is_whole_sequences(preset: Any) -> Iterator[Complaint]:
     if sequences % train.micro_batch_sequences:
         yield Complaint(
             "train.micro_batch_sequences",
-            f"micro_batch_sequences = {train.micro_batch_sequences} does not divide the {sequences} sequences of a "
-            f"step ({train.tokens_per_step} tokens / {context}).",
+            f"micro_batch_sequences = {train.micro_batch_sequences} does not divide the {sequences} "
+            f"{plural(sequences, 'sequence')} of a step ({train.tokens_per_step} tokens / {context}).",
             f"micro_batch_sequences = {_or(_nearest_divisors(sequences, train.micro_batch_sequences))}",
         )
 

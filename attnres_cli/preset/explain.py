@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 
 from attnres_cli.errors import Fault, nearest_name
 from attnres_cli.preset.fields import choices, is_list, type_words
+from attnres_cli.preset.other_names import elsewhere, meant_name, not_here
 from attnres_cli.preset.schema import SECTIONS, Complaint, Section
 from attnres_cli.preset.toml import BareWord, format_key, format_value
 from attnres_cli.preset.variants import VARIANTS, Members, all_models
@@ -39,8 +40,8 @@ def unknown_section(name: str, where: str) -> Fault:
     return Fault(
         f"There is no section [{name}].",
         where,
-        expected=", ".join(f"[{section}]" for section in SECTIONS),
-        nearest=nearest_name(name, SECTIONS),
+        expected=not_here(name) or ", ".join(f"[{section}]" for section in SECTIONS),
+        nearest=nearest_name(name, SECTIONS) or elsewhere(name),
     )
 
 
@@ -66,21 +67,31 @@ def unknown_member(what: str, name: Any, valid: Iterable[str], where: str | None
     )
 
 
-def unknown_key(section: str, key: str, model: type[Section], where: str | None, members: Members) -> Fault:
-    """A key that the section does not have; says where it belongs if another section, scheme or corpus has it."""
-    home = _where_it_belongs(section, key, members)
+def unknown_key(section: str, key: str, model: type[Section] | None, where: str | None, members: Members) -> Fault:
+    """A key that the section does not have; says where it belongs if another section, scheme or corpus has it.
+
+    model: the section's form; None where nobody says which it is of, and none of them has the key.
+    """
+    home = _where_it_belongs(section, key, members) or not_here(key)
     nearest = meant_key(section, key, model, members)
+    if nearest is None and home is None and (other := elsewhere(key)):
+        home, nearest = f"{other.partition('.')[2]} below [{other.partition('.')[0]}]", other
+    keys = ", ".join(model.model_fields) if model is not None else None  # of all forms together they are too many
     return Fault(
         f"[{section}] has no key '{key}'{_of_variant(section, model)}.",
         where,
-        expected=home or (None if nearest else ", ".join(model.model_fields)),
+        expected=home or (None if nearest else keys),
         nearest=nearest,
     )
 
 
-def meant_key(section: str, key: str, model: type[Section], members: Members) -> str | None:
-    """The key of the section that a misspelt one means; None where it is right somewhere else, or like none."""
-    return None if _where_it_belongs(section, key, members) else nearest_name(key, model.model_fields)
+def meant_key(section: str, key: str, model: type[Section] | None, members: Members) -> str | None:
+    """The key of the section (of any form where `model` is None) that a misspelt one means; None where it is right
+    somewhere else, or like none."""
+    if _where_it_belongs(section, key, members):
+        return None
+    forms = [model] if model is not None else [SECTIONS[section], *all_models(section, members).values()]
+    return meant_name(section, key, dict.fromkeys(known for form in forms for known in form.model_fields))
 
 
 def section_faults(
@@ -133,8 +144,10 @@ def _where_it_belongs(section: str, key: str, members: Members) -> str | None:
     return f"{key} below {' or '.join(f'[{home}]' for home in homes)}" if homes else None
 
 
-def _of_variant(section: str, model: type[Section]) -> str:
+def _of_variant(section: str, model: type[Section] | None) -> str:
     variant = VARIANTS.get(section)
+    if model is None:
+        return f" with any {variant.key}" if variant is not None else ""
     names = choices(model.model_fields[variant.key]) if variant is not None else ()
     return f" with {variant.key} = {format_value(names[0])}" if variant is not None and names else ""
 

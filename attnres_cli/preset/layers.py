@@ -21,7 +21,7 @@ from attnres_cli.preset.explain import unknown_key, unknown_member
 from attnres_cli.preset.fields import choices, marker
 from attnres_cli.preset.schema import SECTIONS, OnlyWith, Section
 from attnres_cli.preset.toml import format_value
-from attnres_cli.preset.variants import VARIANTS, Members, Variant, section_model
+from attnres_cli.preset.variants import VARIANTS, Members, Variant, all_models, section_model
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,9 @@ def _change_variant(stack: Stack, variant: Variant, name: Any, members: Members,
     if former is None:
         where = stack.where(f"{section}.{variant.key}")
         faults.append(unknown_member(variant.what, former_name, members.names(variant.package), where))
-    else:
-        unknown = [key for key in kept if key not in former.model_fields]
-        faults += [unknown_key(section, key, former, stack.where(f"{section}.{key}"), members) for key in unknown]
+    forms = all_models(section, members).values() if former is None else [former]
+    unknown = [key for key in kept if not any(key in form.model_fields for form in forms)]
+    faults += [unknown_key(section, key, former, stack.where(f"{section}.{key}"), members) for key in unknown]
     own = set().union(*(variant.own_keys(model) for model in (former, new) if model is not None))
     stack.drop(section, [key for key in kept if key in own or key not in SECTIONS[section].model_fields])
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnres_cli.errors import Fault, nearest_name
+from attnres_cli.errors import Fault
 from attnres_cli.preset.explain import unknown_section
 from attnres_cli.preset.layers import Layer, Origin
+from attnres_cli.preset.other_names import elsewhere, meant_name, not_here
 from attnres_cli.preset.schema import SECTIONS
 from attnres_cli.preset.toml import BareWord, parse_value
 from attnres_cli.preset.variants import VARIANTS
@@ -83,6 +84,7 @@ def _malformed(assignment: str, section: str, text: str, where: str) -> Fault:
     nearest = None
     if "." not in name and home is None:
         every_key = {key: each for each, model in SECTIONS.items() for key in model.model_fields}
-        key = nearest_name(name, every_key)
-        nearest = f"{every_key[key]}.{key}" if key else None
+        key = meant_name("", name, every_key)
+        nearest = elsewhere(name) or (f"{every_key[key]}.{key}" if key else None)
+        right = not_here(name) or right
     return Fault("--set takes section.key=value.", where, expected=right, nearest=nearest)

@@ -100,12 +100,17 @@ def preset_from_dict(
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking one file found. kind: whether it was judged as a whole preset or as an overlay."""
+    """What checking one file found.
+
+    kind: whether it was judged as a whole preset or as an overlay. path: the file, None where none could be read.
+    notes: what the user should know about how it was found, one sentence each.
+    """
 
     name: str
     kind: Kind
     path: Path | None
     faults: tuple[Fault, ...]
+    notes: tuple[str, ...] = ()
 
 
 def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Members = PROGRAM) -> Checked:
@@ -118,10 +123,11 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
     if not is_path(ref) and str(ref) not in names("preset") and str(ref) in names("overlay"):
         kind = "overlay"
     faults: list[Fault] = []
+    notes: list[str] = []
     try:
-        chain = _read_chain(ref, kind, faults, [])
+        chain = _read_chain(ref, kind, faults, notes)
     except UserError as error:
-        return Checked(str(ref), kind, None, error.faults)
+        return Checked(str(ref), kind, None, error.faults, tuple(notes))
     file, layers = chain.files[-1], chain.layers
     lies_with_overlays = file.path.parent.name in FOLDERS_OF_OVERLAYS
     if lies_with_overlays or not (chain.is_complete and (faults or _is_whole(layers))):
@@ -137,7 +143,7 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
     if inputs is not None and isinstance(data, DataConfig):
         for key, fault in inputs(data, file.path.parent):
             faults.append(_placed(fault, stack.where(f"data.{key}") or stack.where("data")))
-    return Checked(str(ref), kind, file.path, tuple(in_reading_order(faults)))
+    return Checked(str(ref), kind, file.path, tuple(in_reading_order(faults)), tuple(notes))
 
 
 def _is_whole(layers: Sequence[Layer]) -> bool:
@@ -199,6 +205,12 @@ def _parent(extends: Any, kind: Kind, chain: list[_File], notes: list[str]) -> P
     if not isinstance(extends, str) or not extends:
         raise UserError("extends names one preset.", where=child.extends_where, expected='extends = "cpu-small"')
     parent = _locate_parent(extends, kind, child, notes)
+    if parent.samefile(child.path):
+        raise UserError(
+            f"{child.shown} extends itself in a circle.",
+            where=child.extends_where,
+            expected="another preset, or no extends",
+        )
     if any(parent.samefile(each.path) for each in chain):
         circle = [*(each.shown for each in reversed(chain)), shown(parent)]
         raise UserError(
@@ -221,14 +233,17 @@ def _locate(ref: str | Path, kind: Kind, notes: list[str]) -> Path:
 
 
 def _locate_parent(extends: str, kind: Kind, child: _File, notes: list[str]) -> Path:
-    """What `extends` means: a path relative to the file that says it, or a name."""
+    """What `extends` means: a path relative to the file that says it, or a name. What lies among the overlays extends
+    overlays, by whichever path it was found itself."""
     if is_path(extends):
         path = child.path.parent / Path(extends).expanduser()
         if not path.exists():
-            raise no_such_file(path, child.extends_where)
+            raise no_such_file(path, child.extends_where, below=child.path)
         return path
-    entry = find(extends, kind, where=child.extends_where, below=child.path if child.path.stem == extends else None)
-    notes += [entry.shadowing_note] if entry.shadowing_note and child.path.stem != extends else []
+    kind = "overlay" if child.path.parent.name in FOLDERS_OF_OVERLAYS else kind
+    entry = find(extends, kind, where=child.extends_where, below=child.path)
+    if entry.shadowing_note and entry.place:  # of one that the child hides, the note about the child says it
+        notes.append(entry.shadowing_note)
     return entry.path
 
 

@@ -15,7 +15,14 @@ from pydantic import ValidationError
 
 from attnres_cli.errors import Fault
 from attnres_cli.preset.checks import PartlyValid, check, unknown_members
-from attnres_cli.preset.explain import meant_key, missing_key, missing_section, section_faults, unknown_member
+from attnres_cli.preset.explain import (
+    meant_key,
+    missing_key,
+    missing_section,
+    section_faults,
+    unknown_key,
+    unknown_member,
+)
 from attnres_cli.preset.fields import accepts, is_list, marker
 from attnres_cli.preset.layers import Layer, Stack, put_together
 from attnres_cli.preset.schema import SECTIONS, FilePath, Section
@@ -48,7 +55,7 @@ def validate(layers: Sequence[Layer], source: str, members: Members, found: Sequ
         values = stack.values.setdefault(name, {})
         model = section_model(name, values, members)
         if model is None:
-            faults.append(_no_variant(name, stack, members))
+            faults += _formless(name, stack, members)
             continue
         _make_paths_whole(name, model, stack)
         sections[name] = _section(name, model, values, stack, members, faults)
@@ -62,13 +69,13 @@ def overlay_faults(layers: Sequence[Layer], members: Members) -> list[Fault]:
     faults: list[Fault] = []
     stack = put_together(layers, members, faults, partial=True)
     for name, values in stack.values.items():
-        models = _possible_models(name, values, members)
-        if not models:
-            faults.append(_no_variant(name, stack, members))
-            continue
-        found: list[list[Fault]] = [_partial_faults(name, model, values, stack, members) for model in models]
-        fewest = min(found, key=len)
-        faults += fewest
+        model = section_model(name, values, members)
+        if model is not None:
+            faults += _partial_faults(name, model, values, stack, members)
+        elif VARIANTS[name].key in values:
+            faults += _formless(name, stack, members)
+        else:
+            faults += _faults_of_the_likeliest_form(name, stack, members)
     return in_reading_order(faults)
 
 
@@ -85,13 +92,38 @@ def data_of_overlay(layers: Sequence[Layer], members: Members) -> tuple[Section 
         return None, stack
 
 
-def _possible_models(name: str, values: Mapping[str, Any], members: Members) -> list[type[Section]]:
-    """The models that an overlay's section may mean: every variant's where it does not say which."""
-    variant = VARIANTS.get(name)
-    if variant is not None and variant.key not in values:
-        return list(all_models(name, members).values())
-    model = section_model(name, values, members)
-    return [] if model is None else [model]
+def _formless(name: str, stack: Stack, members: Members) -> list[Fault]:
+    """What is wrong with a section whose scheme or corpus is not known: that, the keys that none of them has, and the
+    values that none of those takes which have the key."""
+    variant, forms = VARIANTS[name], all_models(name, members).values()
+    faults = _in_no_form(name, stack, members)
+    for key, value in stack.values[name].items():
+        owners = [form for form in forms if key in form.model_fields] if key != variant.key else []
+        found = [_partial_faults(name, form, {key: value}, stack, members) for form in owners]
+        faults += _fewest(found)
+    if variant.key in stack.values[name] or all(fault.nearest != variant.key for fault in faults):
+        faults.insert(0, _no_variant(name, stack, members))  # where its key is misspelt, it is not missing besides
+    return faults
+
+
+def _faults_of_the_likeliest_form(name: str, stack: Stack, members: Members) -> list[Fault]:
+    """What is wrong with an overlay's section that leaves its scheme or corpus to the preset below: keys that none of
+    them has, and the faults of the one that the others fit best."""
+    forms = list(all_models(name, members).values())
+    known = {key: value for key, value in stack.values[name].items() if any(key in form.model_fields for form in forms)}
+    found = [_partial_faults(name, form, known, stack, members) for form in forms]
+    return [*_in_no_form(name, stack, members), *_fewest(found)]
+
+
+def _fewest(found: Sequence[list[Fault]]) -> list[Fault]:
+    return min(found, key=lambda each: len(each), default=[])
+
+
+def _in_no_form(name: str, stack: Stack, members: Members) -> list[Fault]:
+    """The keys of a section that no scheme or corpus has."""
+    forms = [SECTIONS[name], *all_models(name, members).values()]
+    strange = [key for key in stack.values[name] if not any(key in form.model_fields for form in forms)]
+    return [unknown_key(name, key, None, _where(stack, name, key), members) for key in strange]
 
 
 def _partial_faults(

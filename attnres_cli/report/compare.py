@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from attnres_cli.discovery import load, names
-from attnres_cli.report.arms import Arm
 from attnres_cli.report.chart import Curve, line_chart
-from attnres_cli.report.compared_run import ComparedRun, Points, letter
+from attnres_cli.report.compare_payload import payload
+from attnres_cli.report.compared_run import Points, letter
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.demands import Demands
 from attnres_cli.report.document import Block, Chart, Document, Notice
-from attnres_cli.report.figures import figures
-from attnres_cli.report.origins import tuned_overlay
 from attnres_cli.report.paired_verdicts import PairedVerdict, paired_verdicts
 from attnres_cli.report.phrases import listed
+from attnres_cli.report.same_losses import in_words
 from attnres_cli.report.strip_chart import Strip, strip_chart
 from attnres_cli.report.table import Cell, Column, Table
 from attnres_cli.report.verdicts import Verdict, verdicts
 from attnres_cli.report.visible import visible
-from attnres_cli.runs.fairness import Difference
 
 # The verdict stands after the configuration (which comes first) and before the numbers.
 VERDICT_ORDER = 20
@@ -56,8 +53,8 @@ def compare_document(comparison: Comparison, demands: Demands | None = None) -> 
             ordered.append((module.COMPARISON_ORDER, table))
     ordered.sort(key=lambda pair: pair[0])
     first = _arms_table(comparison) if comparison.by_seed else _runs_table(comparison)
-    payload = _payload(comparison, judged, demands)
-    return Document("compare", (first, *(block for _, block in ordered)), payload)
+    known = payload(comparison, judged, demands, loss_curves(comparison))
+    return Document("compare", (first, *(block for _, block in ordered)), known)
 
 
 def comparison_tables() -> list[ModuleType]:
@@ -79,7 +76,10 @@ def _runs_table(comparison: Comparison) -> Table:
         title=f"Comparing {len(comparison.arms)} runs; the baseline is {comparison.baseline.label}",
         columns=(Column("run", "run"), Column("status", "status"), Column("name", "name")),
         rows=tuple({"run": run.title, "status": run.status, "name": run.name} for run in comparison.runs),
-        remarks=tuple(f"{run.label}: {sentence}" for run in comparison.runs for sentence in run.doubts()),
+        remarks=(
+            *(f"{run.label}: {sentence}" for run in comparison.runs for sentence in run.doubts()),
+            *_same_models(comparison),
+        ),
     )
 
 
@@ -122,7 +122,12 @@ def _arm_remarks(comparison: Comparison) -> list[str]:
     for pairing in comparison.pairings.values():
         said += [f"without a partner: {run.label}: {why}" for run, why in pairing.alone]
     everyone = [*comparison.runs, *(each.run for each in comparison.set_aside)]
-    return said + [f"{run.label}: {sentence}" for run in everyone for sentence in run.doubts()]
+    said += [f"{run.label}: {sentence}" for run in everyone for sentence in run.doubts()]
+    return said + _same_models(comparison)
+
+
+def _same_models(comparison: Comparison) -> list[str]:
+    return [in_words(*each) for each in comparison.same_losses]
 
 
 def seeds_in_words(seeds: Sequence[int]) -> str:
@@ -216,87 +221,3 @@ def loss_curves(comparison: Comparison) -> tuple[str, list[Points]]:
     often = all(len(run.points("validation")) >= FEWEST_EVALUATIONS for run in finished)
     kind = "validation" if often else "training"
     return kind, [arm.curve(kind) for arm in comparison.arms]
-
-
-# ------------------------------------------------------------------ for programs
-
-
-def _payload(
-    comparison: Comparison, judged: Sequence[Verdict | PairedVerdict], demands: Demands | None
-) -> dict[str, Any]:
-    kind, curves = loss_curves(comparison)
-    known = figures(comparison)
-    return {
-        "baseline": comparison.baseline.label,
-        "paired_by_seed": comparison.by_seed,
-        "arms": [_arm(comparison, arm, known[arm.label]) for arm in comparison.arms],
-        "runs": _runs(comparison),
-        "differences": [_difference(comparison, difference) for difference in comparison.differences],
-        "announcements": list(comparison.announcements),
-        "studies": [{"name": mark.name, "hash": mark.hash} for mark in comparison.origins.marks],
-        "verdicts": [verdict.to_dict() for verdict in judged],
-        "equal_tokens": comparison.equal_tokens,
-        "curves": {
-            "loss": kind,
-            "runs": {
-                arm.label: {"tokens": [x for x, _ in points], "loss_nats": [y for _, y in points]}
-                for arm, points in zip(comparison.arms, curves, strict=True)
-            },
-        },
-        "bench": comparison.bench.result if comparison.bench else None,
-        "bench_arms": comparison.bench.arm_names if comparison.bench else None,
-        **(demands or Demands()).to_dict(),
-    }
-
-
-def _arm(comparison: Comparison, arm: Arm, metrics: Mapping[str, float | None]) -> dict[str, Any]:
-    return {
-        "label": arm.label,
-        "scheme": arm.scheme,
-        "residual": arm.lead.resolved.get("residual"),
-        "runs": [run.label for run in arm.runs],
-        "tuning_runs": comparison.origins.tuning_runs(arm),
-        "tuned_overlay": tuned_overlay(arm),
-        "metrics": metrics,
-    }
-
-
-def _runs(comparison: Comparison) -> list[dict[str, Any]]:
-    """Every run with its arm, and why it is in no pair if it is in none."""
-    alone: dict[str, list[str]] = {}
-    for pairing in comparison.pairings.values() if comparison.by_seed else ():
-        for run, why in pairing.alone:
-            alone.setdefault(run.label, []).append(why)
-    rows = [
-        {**_run(run), "arm": arm.label, "set_aside": None, "without_partner": alone.get(run.label)}
-        for arm in comparison.arms
-        for run in arm.runs
-    ]
-    return rows + [
-        {**_run(each.run), "arm": each.arm, "set_aside": each.reason, "without_partner": None}
-        for each in comparison.set_aside
-    ]
-
-
-def _run(run: ComparedRun) -> dict[str, Any]:
-    return {
-        "label": run.label,
-        "name": run.name,
-        "path": str(run.path),
-        "scheme": run.scheme,
-        "status": run.status,
-        "step": run.step,
-        "steps": run.steps,
-        "seed": run.facts["train.seed"],
-        "end_loss_nats": run.end_loss,
-        "problems": list(run.problems),
-    }
-
-
-def _difference(comparison: Comparison, difference: Difference) -> dict[str, Any]:
-    labels = [run.label for run in comparison.readable]
-    return {
-        "key": difference.key,
-        "rule": difference.rule.value,
-        "values": dict(zip(labels, difference.values, strict=True)),
-    }

@@ -14,7 +14,7 @@ from attnres_cli.runs import metrics
 from attnres_cli.runs.columns import Logged, numbers
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.fairness import Facts, facts_from
-from attnres_cli.runs.files import Row, read_rows
+from attnres_cli.runs.files import Row
 from attnres_cli.runs.metrics import number
 from attnres_cli.runs.state import STALE, UNREADABLE
 
@@ -136,10 +136,8 @@ class ComparedRun:
     def observed(self) -> Mapping[str, Mapping[int, Row]]:
         """Every row of each observer by its step, ascending; read when it is asked for."""
         found: dict[str, dict[int, Row]] = {}
-        for row in _rows(RunDirectory(self.path).observations_path, []):
-            observer, step = row.get("observer"), row.get("step")
-            if isinstance(observer, str) and isinstance(step, int):
-                found.setdefault(observer, {})[step] = row
+        for row in _observed(RunDirectory(self.path), []):
+            found.setdefault(row["observer"], {})[row["step"]] = row
         return {observer: dict(sorted(rows.items())) for observer, rows in found.items()}
 
     def observation(self, observer: str, *keys: str) -> dict[str, list[float | None]]:
@@ -187,7 +185,7 @@ def read_run(run: RunDirectory, label: str) -> ComparedRun:
     if isinstance(state.get("error"), str):
         problems.append(state["error"])
     logged = _logged(run, problems)
-    observed = _rows(run.observations_path, problems)
+    observed = _observed(run, problems)
     if not any(number(row, "loss") is not None for row in logged.evaluations):
         problems.append("no evaluation was recorded")
     return ComparedRun(
@@ -235,13 +233,13 @@ def _logged(run: RunDirectory, problems: list[str]) -> Logged:
     return logged
 
 
-def _rows(path: Path, problems: list[str]) -> list[Row]:
+def _observed(run: RunDirectory, problems: list[str]) -> list[Row]:
     try:
-        found = read_rows(path)
+        found = run.read_observations()
     except OSError as error:
-        problems.append(_unreadable(path, error))
+        problems.append(_unreadable(run.observations_path, error))
         return []
-    _note_torn(path, found.torn, problems)
+    _note_torn(run.observations_path, found.torn, problems)
     return found.rows
 
 
@@ -257,8 +255,8 @@ def _note_torn(path: Path, torn: int, problems: list[str]) -> None:
 def _latest(rows: Sequence[Row]) -> dict[str, Row]:
     latest: dict[str, Row] = {}
     for row in rows:
-        observer, step = row.get("observer"), row.get("step")
-        if isinstance(observer, str) and isinstance(step, int) and step >= latest.get(observer, row)["step"]:
+        observer = row["observer"]
+        if row["step"] >= latest.get(observer, row)["step"]:
             latest[observer] = row
     return latest
 

@@ -13,6 +13,7 @@ from attnres_cli.report.group_plan import Plan
 from attnres_cli.report.grouping import Grouping, SetAside
 from attnres_cli.report.origins import Origins
 from attnres_cli.report.pairing import Pairing, pairing
+from attnres_cli.report.same_losses import same_losses
 from attnres_cli.runs import metrics
 from attnres_cli.runs.fairness import Difference, differences
 
@@ -94,6 +95,11 @@ class Comparison:
     def pairings(self) -> dict[str, Pairing]:
         """How the runs of every other arm meet the baseline's, by the arm's label."""
         return {arm.label: pairing(arm, self.baseline) for arm in self.others}
+
+    @cached_property
+    def same_losses(self) -> list[tuple[str, str, int]]:
+        """Labels of two arms that are one model, with the number of their pairs."""
+        return same_losses(self.arms)
 
     @cached_property
     def equal_tokens(self) -> int | None:

@@ -94,7 +94,7 @@ def _paired(verdict: PairedVerdict, place: int) -> Claim:
     figures = (
         f"{nats(found.mean, signed=True)} nats of validation loss, 95 % interval {interval(found.low, found.high)}, "
         f"{counted(found.n, 'pair')}"
-    )
+    ) + (", exploratory" if verdict.exploratory else "")
     return Claim(
         kind,  # type: ignore[arg-type]
         said,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attnres_cli.analysis.ladder import FEWEST_RUNGS, LadderMultiplier, ladder_multiplier
@@ -77,7 +77,8 @@ class Ladder:
     def trend(self, label: str) -> Contrast | None:
         """The change of Δ per doubling of the tokens: by seed, the slope of a least-squares line over the rungs.
 
-        Over the seeds that have Δ at every rung that has any; None where there is none, or one rung.
+        Over the seeds that have Δ at every rung that has any; None where there is none, or one rung. Unfinished while
+        a run of either scheme is to come at any rung.
         """
         rungs = [(rung, found) for rung in self.rungs if (found := self.deltas(label, rung))]
         if len(rungs) < FEWEST_RUNGS:
@@ -85,7 +86,9 @@ class Ladder:
         doublings = [math.log2(rung.tokens) for rung, _ in rungs]
         seeds = sorted(set.intersection(*(set(found) for _, found in rungs)))
         slopes = {seed: _slope(doublings, [found[seed] for _, found in rungs]) for seed in seeds}
-        return contrast(slopes, dict.fromkeys(slopes, 0.0))
+        change = contrast(slopes, dict.fromkeys(slopes, 0.0))
+        waits = any(self.results.waits_for(rung.key, label, self.reference) for rung in self.rungs)
+        return replace(change, p=math.nan, unfinished=True) if change is not None and waits else change
 
     def multiplier(self, label: str, rung: Rung) -> LadderMultiplier | None:
         """How many times the training FLOPs (mixing counted) of `label` at `rung` the reference needs for its loss.

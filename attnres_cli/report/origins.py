@@ -1,5 +1,6 @@
 """Where the runs of a comparison come from: a study that planned them, a tune whose trials they were, an overlay that a
-tune left. Runs that chose a learning rate carry no verdict; runs beyond a plan carry an exploratory one.
+tune left. Runs that chose a learning rate carry no verdict; runs beyond a plan carry an exploratory one, and so do some
+runs of a plan without the others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from attnres_cli import discovery
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.group_plan import is_tune
+from attnres_cli.report.left_out import GroupPlan, arms_without, read_group_plans
 from attnres_cli.report.phrases import listed
 from attnres_cli.report.study import StudyMark, label, study_of_group, why_exploratory
 
@@ -23,10 +25,12 @@ RATE = "train.learning_rate"
 
 @dataclass(frozen=True)
 class Origins:
-    """studies: by the folder of their runs. tunes: folders of trials."""
+    """studies: by the folder of their runs. tunes: folders of trials. plans: by the folder, what a sweep file there
+    planned."""
 
     studies: Mapping[Path, StudyMark] = field(default_factory=dict)
     tunes: frozenset[Path] = frozenset()
+    plans: Mapping[Path, GroupPlan] = field(default_factory=dict)
 
     @property
     def marks(self) -> list[StudyMark]:
@@ -53,6 +57,20 @@ class Origins:
                     found.setdefault(reason, []).append(run.label)
         return tuple(f"{listed(names)}: {reason}" for reason, names in found.items())
 
+    def left_out(self, runs: Sequence[ComparedRun], arms: Sequence[Arm]) -> tuple[str, ...]:
+        """What of the plans of these runs was not given: a reason each. arms: all that are compared."""
+        folders = dict.fromkeys(run.path.parent for run in runs)
+        found = [self.plans[folder].why_exploratory(runs, arms) for folder in folders if folder in self.plans]
+        return tuple(dict.fromkeys(reason for reasons in found for reason in reasons))
+
+    def arms_without(self, arms: Sequence[Arm]) -> dict[str, str]:
+        """Planned arms that are not among these: name → "left out" or "waited for"."""
+        return arms_without(self.plans, [run for arm in arms for run in arm.runs], arms)
+
+    def lacks_seeds(self, arm: Arm) -> bool:
+        """Whether planned runs of an arm were not given."""
+        return any(plan.lacks_seeds(arm) for plan in self.plans.values())
+
     def tuning_runs(self, arm: Arm) -> int | None:
         """How many runs chose the arm's learning rate: 0 where its study says that none did, None where that is not
         known."""
@@ -68,9 +86,10 @@ class Origins:
 
 def read_origins(runs: Iterable[ComparedRun]) -> Origins:
     """Of the folders that the runs lie in."""
+    runs = list(runs)
     folders = list(dict.fromkeys(run.path.parent for run in runs))
     studies = {folder: mark for folder in folders if (mark := study_of_group(folder)) is not None}
-    return Origins(studies, frozenset(folder for folder in folders if is_tune(folder)))
+    return Origins(studies, frozenset(folder for folder in folders if is_tune(folder)), read_group_plans(runs))
 
 
 def tuned_overlay(arm: Arm) -> str | None:

@@ -21,10 +21,13 @@ from attnres_cli.analysis.power import smallest_detectable
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.budgets import BUDGETS, AtEqual, Budget, at_equal
 from attnres_cli.report.comparison import Comparison
+from attnres_cli.report.left_out import LEFT_OUT, WAITED_FOR
 from attnres_cli.report.origins import TRIALS
+from attnres_cli.report.paired_sentences import sentence
 from attnres_cli.report.pairing import Pairing, named, why_unfair
-from attnres_cli.report.phrases import counted, interval, listed, nats, probability, times
+from attnres_cli.report.phrases import counted, listed
 from attnres_cli.report.rates import tuning_caveat
+from attnres_cli.report.same_losses import in_words
 from attnres_cli.runs.fairness import Difference
 
 ALPHA = 0.05
@@ -39,11 +42,14 @@ class PairedVerdict:
     """What may be said about one arm against the baseline.
 
     difference: loss of the arm minus the baseline's at the end of the schedule, over `seeds`; None below two pairs.
-    p_holm: corrected over `tested` arms; None for an arm that was not tested. smallest_detectable: the difference that
+    p_holm: corrected over `tested` arms; None for an arm that was not tested. counted_in: those of them that were not
+    tested, because they are waited for or left out, and count with p = 1. smallest_detectable: the difference that
     as many pairs with this spread show with probability POWER. at_equal: the same pairs at equal budgets. survives: per
     budget whether the sign is shown there, too; None where that is not known or nothing was shown at equal tokens.
-    reasons: why there is no verdict. caveats: sentences that belong to the finding. exploratory: why it is exploratory:
-    runs that a study did not plan, seeds that were added when results were there; empty where it is not.
+    reasons: why there is no verdict. caveats: sentences that belong to the finding. remarks: sentences that leave the
+    finding as it is: the arm is another one under a second name. exploratory: why it is exploratory:
+    runs that a study did not plan, planned ones that were left out, seeds that were added when results were there;
+    empty where it is not.
     """
 
     arm: str
@@ -55,11 +61,13 @@ class PairedVerdict:
     difference: PairedDifference | None = None
     p_holm: float | None = None
     tested: int = 0
+    counted_in: tuple[str, ...] = ()
     smallest_detectable: float | None = None
     at_equal: tuple[AtEqual, ...] = ()
     survives: Mapping[Budget, bool | None] | None = None
     reasons: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     exploratory: tuple[str, ...] = ()
 
     @property
@@ -75,15 +83,14 @@ def paired_verdicts(comparison: Comparison) -> list[PairedVerdict]:
     """One verdict for every arm but the baseline."""
     found = [_measured(comparison, arm) for arm in comparison.others]
     tested = [index for index, each in enumerate(found) if each.outcome == "not shown" and each.difference]
-    corrected = holm([found[index].difference.p for index in tested])  # type: ignore[union-attr]
-    survivals = {budget: _corrected_budget(found, tested, budget) for budget in BUDGETS}
-    for index, p in zip(tested, corrected, strict=True):
+    counted_in = tuple(_counted_in(comparison, found))
+    p_values = [found[index].difference.p for index in tested]  # type: ignore[union-attr]
+    corrected = holm([*p_values, *(1.0 for _ in counted_in)])
+    survivals = {budget: _corrected_budget(found, tested, len(counted_in), budget) for budget in BUDGETS}
+    for index, p in zip(tested, corrected, strict=False):
         survives = {budget: survivals[budget][index] for budget in BUDGETS}
-        found[index] = _judged(comparison, found[index], p, len(tested), survives)
-    return [replace(each, sentence=_sentence(each)) for each in found]
-
-
-# ------------------------------------------------------------------ figures
+        found[index] = _judged(comparison, found[index], p, len(tested), counted_in, survives)
+    return [replace(each, sentence=sentence(each)) for each in found]
 
 
 def _measured(comparison: Comparison, arm: Arm) -> PairedVerdict:
@@ -106,21 +113,47 @@ def _measured(comparison: Comparison, arm: Arm) -> PairedVerdict:
     )
 
 
+def _counted_in(comparison: Comparison, found: Sequence[PairedVerdict]) -> list[str]:
+    """Arms that were not tested and yet count in the correction: those that wait for runs, and those of the plan that
+    were left out. Otherwise looking before an arm is there, or without it, would be easier than with it."""
+    names = {}
+    for verdict in found:
+        arm = comparison.pairings[verdict.arm].arm
+        if _going_on(comparison, comparison.pairings[verdict.arm]):
+            names[verdict.arm] = WAITED_FOR
+        elif verdict.outcome == "too few" and comparison.origins.lacks_seeds(arm):
+            names[verdict.arm] = f"runs {LEFT_OUT}"
+    names |= comparison.origins.arms_without(comparison.arms)
+    return [f"{name} ({why})" for name, why in names.items()]
+
+
 def _judged(
-    comparison: Comparison, found: PairedVerdict, p: float, tested: int, survives: Mapping[Budget, bool | None]
+    comparison: Comparison,
+    found: PairedVerdict,
+    p: float,
+    num_tested: int,
+    counted_in: tuple[str, ...],
+    survives: Mapping[Budget, bool | None],
 ) -> PairedVerdict:
-    """Whether the difference is shown among all that were tested."""
+    """Whether the difference is shown among all that were tested or count in."""
     difference = found.difference
     assert difference is not None, "tested"
     pairing = comparison.pairings[found.arm]
+    tested = num_tested + len(counted_in)
     found = replace(
         found,
         p_holm=p,
         tested=tested,
+        counted_in=counted_in,
         smallest_detectable=smallest_detectable(
             difference.standard_deviation, difference.n, power=POWER, alpha=ALPHA / tested
         ),
         caveats=tuple(_caveats(comparison, pairing)),
+        remarks=tuple(
+            f"{in_words(first, second, n)}."
+            for first, second, n in comparison.same_losses
+            if second == found.arm and first != found.baseline
+        ),
         exploratory=tuple(_why_exploratory(comparison, pairing)),
     )
     if not any(difference.differences):
@@ -144,10 +177,7 @@ def _refusal(comparison: Comparison, pairing: Pairing) -> tuple[Outcome, tuple[s
     if comparison.origins.are_trials((*pairing.baseline.runs, *pairing.arm.runs)):
         return "trials", (TRIALS,)
     unended = [f"{run.label} {why}" for run, why in pairing.unended]
-    going_on = [f"{run.label} is {run.where_it_stands()}" for run in pairing.running]
-    for arm in (pairing.baseline, pairing.arm):
-        going_on += [f"{name} is planned and has not begun" for name in comparison.plan.waiting.get(arm.label, ())]
-    if going_on:
+    if going_on := _going_on(comparison, pairing):
         early = "looking before the end, and again, finds differences that are not there"
         return "unfinished", (f"{listed(going_on)}; {early}",)
     n = len(pairing.pairs)
@@ -171,6 +201,14 @@ def _refusal(comparison: Comparison, pairing: Pairing) -> tuple[Outcome, tuple[s
     return outcome, tuple(reasons)
 
 
+def _going_on(comparison: Comparison, pairing: Pairing) -> list[str]:
+    """A clause for every run of the two arms that goes on, or can."""
+    found = [f"{run.label} is {run.where_it_stands()}" for run in pairing.running]
+    for arm in (pairing.baseline, pairing.arm):
+        found += comparison.plan.waiting.get(arm.label, ())
+    return found
+
+
 def _common(pairing: Pairing) -> list[Difference]:
     """Every field that makes a pair unfair, with the values of the first such pair."""
     found: dict[str, Difference] = {}
@@ -181,7 +219,8 @@ def _common(pairing: Pairing) -> list[Difference]:
 
 
 def _why_exploratory(comparison: Comparison, pairing: Pairing) -> list[str]:
-    found = list(comparison.origins.beyond_plan([run for pair in pairing.pairs for run in (pair.theirs, pair.ours)]))
+    runs = [run for pair in pairing.pairs for run in (pair.theirs, pair.ours)]
+    found = [*comparison.origins.beyond_plan(runs), *comparison.origins.left_out(runs, comparison.arms)]
     if not comparison.plan.added_seeds.isdisjoint(pair.seed for pair in pairing.pairs):
         found.append("seeds were added after results were there, and adding seeds until something is shown finds "
                      "differences where there are none")  # fmt: skip
@@ -201,16 +240,18 @@ def _caveats(comparison: Comparison, pairing: Pairing) -> list[str]:
 
 
 def _corrected_budget(
-    found: Sequence[PairedVerdict], tested: Sequence[int], budget: Budget
+    found: Sequence[PairedVerdict], tested: Sequence[int], num_counted_in: int, budget: Budget
 ) -> dict[int, bool | None]:  # fmt: skip
-    """For every tested arm whether its sign is shown at an equal budget, too, corrected over these arms."""
+    """For every tested arm whether its sign is shown at an equal budget, too, corrected over these arms and those that
+    count in."""
     known = {
         index: each.difference
         for index in tested
         for each in found[index].at_equal
         if each.budget == budget and each.difference
     }
-    corrected = dict(zip(known, holm([difference.p for difference in known.values()]), strict=True))
+    p_values = [*(difference.p for difference in known.values()), *[1.0] * num_counted_in]
+    corrected = dict(zip(known, holm(p_values), strict=False))
     signs: dict[int, bool | None] = dict.fromkeys(tested)
     for index, difference in known.items():
         at_tokens = found[index].difference
@@ -219,84 +260,6 @@ def _corrected_budget(
     return signs
 
 
-# ------------------------------------------------------------------ words
-
-
 def _kind(outcome: Outcome) -> str:
     """ "shown", "not shown" or "no verdict"."""
     return "shown" if outcome in SHOWN else "no verdict" if outcome in NO_VERDICT else "not shown"
-
-
-def _sentence(verdict: PairedVerdict) -> str:
-    if not verdict.has_verdict:
-        return (
-            f"{verdict.arm}: no verdict against {verdict.baseline} ({verdict.outcome}): {'; '.join(verdict.reasons)}."
-        )
-    difference = verdict.difference
-    assert difference is not None, "tested"
-    parts = [_finding(verdict, difference)]
-    if verdict.outcome in ("better", "worse"):
-        parts.append(_survival(verdict))
-    if verdict.exploratory:
-        parts.append(f"Exploratory: {'; '.join(verdict.exploratory)}.")
-    return " ".join([*parts, *verdict.caveats])
-
-
-def _finding(verdict: PairedVerdict, difference: PairedDifference) -> str:
-    assert verdict.tokens is not None, "tested"
-    assert verdict.p_holm is not None, "tested"
-    assert verdict.smallest_detectable is not None, "tested"
-    end = f"at {verdict.tokens:,} tokens, the end of the schedule"
-    pairs = counted(difference.n, "pair")
-    if verdict.outcome == "equal":
-        same = f"the same validation loss to the last bit in all {pairs} {end}"
-        return f"{verdict.arm}: equal to {verdict.baseline}: {same}."
-    p = f"p {probability(difference.p)}"
-    if verdict.tested > 1:
-        p += f", p {probability(verdict.p_holm)} after Holm's correction over {verdict.tested} arms"
-    figures = (
-        f"{nats(difference.mean, signed=True)} nats {end} (95 % interval {interval(difference.low, difference.high)}; "
-        f"paired t, {pairs}, {p})"
-    )
-    finds = f"{nats(verdict.smallest_detectable)} nats or more"
-    if verdict.outcome == "not shown":
-        alone = "; alone it would be shown" if difference.p < ALPHA else ""
-        return (
-            f"{verdict.arm}: ~ no difference from {verdict.baseline} is shown: {figures}{alone}. With this spread "
-            f"{pairs} find a difference of {finds} four times in five; a smaller one may be there."
-        )
-    return (
-        f"{verdict.arm}: shown to be {verdict.outcome} than {verdict.baseline}: {figures}. With this spread {pairs} "
-        f"find {finds} four times in five."
-    )
-
-
-def _survival(verdict: PairedVerdict) -> str:
-    """One sentence: whether the sign survives equal FLOPs and equal seconds, too; and one that says how it was read."""
-    survives = verdict.survives or {}
-    kept = ["equal tokens", *(f"equal {budget}" for budget, held in survives.items() if held)]
-    lost = [f"equal {budget}" for budget, held in survives.items() if held is False]
-    unknown = [f"equal {budget}" for budget, held in survives.items() if held is None]
-    if not lost and not unknown:
-        text = "The sign survives all three: equal tokens, equal FLOPs, equal seconds."
-    else:
-        clauses = [f"holds at {' and '.join(kept)}"]
-        clauses += [f"but is not shown at {' and '.join(lost)}"] if lost else []
-        clauses += [f"{'and' if lost else 'but'} is not known at {' and '.join(unknown)}"] if unknown else []
-        text = f"The sign {', '.join(clauses)}."
-    return " ".join([text, *_how_read(verdict)])
-
-
-def _how_read(verdict: PairedVerdict) -> list[str]:
-    costs = [f"{times(each.cost)} the {each.budget}" for each in verdict.at_equal if each.cost]
-    if not costs:
-        return []
-    takes = f"{verdict.arm} takes {' and '.join(costs)} per token"
-    early = [each for each in verdict.at_equal if each.tokens is not None]
-    if not early:
-        return [f"{takes}."]
-    where = " and ".join(f"at {each.tokens:,} tokens" for each in early)
-    return [
-        f"{takes}, so {early[0].early} is read early there ({where}), before its learning rate had decayed: that can "
-        "hide an advantage, not invent one."
-    ]

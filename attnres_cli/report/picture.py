@@ -113,6 +113,21 @@ class Views:
 Picture = Lines | Heat | Views
 
 
+def as_drawn(picture: Lines) -> Lines:
+    """The same curves with lower ends that a logarithmic axis has: an interval that reaches below its lower edge ends
+    there. For the drawing alone: what is said of an interval, in a table or on hover, is where it really ends."""
+    if not picture.y.logarithmic or picture.y_range is None:
+        return picture
+    edge = picture.y_range[0]
+
+    def above(series: Series) -> Series:
+        if series.low is None:
+            return series
+        return replace(series, low=tuple(None if value is None else max(value, edge) for value in series.low))
+
+    return replace(picture, series=tuple(map(above, picture.series)))
+
+
 def still(picture: Picture) -> Lines | Heat:
     """The picture that stands for `picture` where nobody can switch."""
     return picture.views[picture.shown] if isinstance(picture, Views) else picture

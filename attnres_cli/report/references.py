@@ -12,7 +12,7 @@ from attnres_cli.errors import ExitCode, UserError, nearest_name
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.group_plan import planned_residuals
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.runs.lookup import find_run, run_names
+from attnres_cli.runs.lookup import below_root, find_run, none_in, run_names
 
 # A folder that holds one of these is a run, or was meant to be one.
 _SIGNS = ("state.json", "manifest.json", "resolved.toml", "metrics.jsonl")
@@ -81,9 +81,12 @@ def _matching(pattern: str, root: Path) -> list[RunDirectory]:
     if not runs:
         names = run_names(root)
         raise UserError(
-            f"No run fits '{pattern}'.", where=str(root), expected="a pattern such as group/*",
-            nearest=nearest_name(pattern.strip("*"), names), hint="attnres runs ls",
-        )  # fmt: skip
+            f"No run fits '{pattern}'.",
+            where=str(root),
+            expected="a pattern such as group/*" if names else f"a run, but {none_in(root)}",
+            nearest=nearest_name(pattern.strip("*"), names),
+            hint=below_root("attnres runs ls" if names else "attnres train cpu-tiny", root),
+        )
     return runs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from attnres_cli.errors import plural
 from attnres_cli.report.compared_run import ComparedRun, read_run
 from attnres_cli.report.document import Document
 from attnres_cli.report.numbers import duration, short_count
@@ -38,11 +39,16 @@ def summary_document(run: RunDirectory) -> Document:
 def _facts(run: RunDirectory, seen: ComparedRun) -> Iterator[tuple[str, str | None]]:
     """(name, text) of every line; a line that cannot be filled has no text."""
     manifest, data, model = seen.manifest, _part(seen, "data"), _part(seen, "model")
-    yield "status", seen.where_it_stands() + (f" ({seen.steps} steps)" if seen.is_finished and seen.steps else "")
-    for problem in seen.problems:
+    yield (
+        "status",
+        seen.where_it_stands()
+        + (f" ({seen.steps} {plural(seen.steps, 'step')})" if seen.is_finished and seen.steps else ""),
+    )
+    for problem in _problems(run, seen):
         yield "problem", problem
     yield "scheme", _joined(seen.scheme, model.get("summary"))
-    yield "preset", _joined(manifest.get("preset_name"), _labelled("seed", manifest.get("seed")))
+    named = manifest.get("preset_name", seen.state.get("preset_name"))
+    yield "preset", _joined(named, _labelled("seed", manifest.get("seed", seen.seed)))
     size, passes = _counted(data.get("train_tokens"), "training tokens"), _counted(data.get("epochs"), "epochs")
     yield "data", _joined(data.get("corpus"), data.get("tokenizer"), size, passes)
     every, inner = (_counted(model.get(key), words) for key, words in PARAMETERS)
@@ -59,6 +65,21 @@ def _facts(run: RunDirectory, seen: ComparedRun) -> Iterator[tuple[str, str | No
     yield "command", manifest.get("command")
     yield "resume", seen.state.get("resume") if not seen.is_finished else None
     yield "path", str(run.path)
+
+
+def _problems(run: RunDirectory, seen: ComparedRun) -> tuple[str, ...]:
+    """What is wrong with it; of a run that has not taken a step that alone, since everything absent follows from it."""
+    if not run.never_began:
+        return seen.problems
+    if seen.status == "running":
+        return ("it is being prepared: there is no step and no manifest.json yet",)
+    error = seen.state.get("error")
+    stopped = "it was stopped before its first step" + (f": {error}" if isinstance(error, str) else "")
+    if seen.resolved:
+        return (stopped,)
+    if run.resolved_toml.exists():
+        return (stopped, *seen.problems)
+    return (f"{stopped}, and nothing here says how it was to begin: remove it and start it again",)
 
 
 def _last_loss(seen: ComparedRun) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from attnres_cli.analysis.paired import FEWEST_PAIRS, paired_difference
 from attnres_cli.analysis.power import pairs_needed, smallest_detectable
 from attnres_cli.report.sweep_results import Results, SweepDocument
-from attnres_cli.runs.files import read_json
+from attnres_cli.runs.files import json_or_nothing
 
 SWEEP_FILE = "sweep.json"
 ALPHA = 0.05
@@ -54,16 +54,13 @@ def study_of(document: SweepDocument) -> StudyMark | None:
         arm_of = {str(run["digest"]): str(run["arm"]) for run in document["runs"]}
         name, hash_, horizon = str(study["name"]), str(study["hash"]), int(plan["horizon_tokens"])
         return StudyMark(name, hash_, planned, seeds, horizon, tuning, arm_of)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
 def study_of_group(folder: Path) -> StudyMark | None:
     """The study of a group of runs; None where the folder is none's."""
-    try:
-        return study_of(read_json(folder / SWEEP_FILE))
-    except (OSError, ValueError):
-        return None
+    return study_of(json_or_nothing(folder / SWEEP_FILE))
 
 
 def label(study: StudyMark, preset_digest: str) -> Label:

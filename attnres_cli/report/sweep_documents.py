@@ -6,6 +6,7 @@ import shlex
 from typing import Any
 
 from attnres_cli.discovery import load
+from attnres_cli.errors import plural
 from attnres_cli.report.cell_rates import cell_rates
 from attnres_cli.report.document import Block, Document, Notice
 from attnres_cli.report.sweep_price import price
@@ -68,7 +69,8 @@ def _report(document: SweepDocument) -> Any:
 
 def _headline(document: SweepDocument) -> str:
     finished = sum(run["status"] == "finished" for run in document["runs"])
-    return f"{document['name']}: {document['status']}, {finished} of {len(document['runs'])} runs finished"
+    total = len(document["runs"])
+    return f"{document['name']}: {document['status']}, {finished} of {total} {plural(total, 'run')} finished"
 
 
 def _resume_command(document: SweepDocument) -> str:

@@ -11,6 +11,7 @@ from attnres_cli.analysis.paired import FEWEST_PAIRS
 from attnres_cli.report.cell_rates import cell_rates
 from attnres_cli.report.sweep_results import (
     FAILURES,
+    UNFINISHED,
     Contrast,
     Mean,
     Results,
@@ -110,9 +111,10 @@ class Grid:
 
     def is_shown(self, label: str) -> bool:
         """Whether the lowest cell is lower than each of its neighbours by more than the interval of the difference,
-        paired by seed: then it is a minimum that another set of seeds would find, too."""
+        paired by seed: then it is a minimum that another set of seeds would find, too. Not while runs are to come: they
+        may bring a lower cell, or a neighbour."""
         place = self.lowest(label)
-        if place is None or self.pairs < FEWEST_PAIRS:
+        if place is None or self.pairs < FEWEST_PAIRS or self.results.waiting:
             return False
         neighbours = self.neighbours(place)
         found = [contrast(self.losses(place, label), self.losses(each, label)) for each in neighbours]
@@ -211,7 +213,9 @@ def _lowest_sentence(grid: Grid, label: str) -> str:
     sentence = f"{label}: lowest at {_spoken(grid, place)} with {loss:.4f}"
     if second is not None:
         sentence += f"; next {grid.loss(second, label) or math.nan:.4f} at {_name(second)}"
-    if grid.pairs >= FEWEST_PAIRS and grid.neighbours(place):
+    if grid.pairs >= FEWEST_PAIRS and grid.results.waiting:
+        sentence += f"; unfinished ({UNFINISHED}), so not held against its neighbours yet"
+    elif grid.pairs >= FEWEST_PAIRS and grid.neighbours(place):
         shown = "lower than its neighbours" if grid.is_shown(label) else "not shown to be lower than its neighbours (~)"
         sentence += f"; {shown}"
     return sentence + "."

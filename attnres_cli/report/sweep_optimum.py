@@ -11,7 +11,7 @@ from typing import Any
 from attnres_cli.analysis.optimum import FEWEST_CELLS, RowOptimum, optimum_shift, row_optimum
 from attnres_cli.analysis.paired import FEWEST_PAIRS, PairedDifference
 from attnres_cli.report.sweep_grid import Grid
-from attnres_cli.report.sweep_results import NOT_SHOWN
+from attnres_cli.report.sweep_results import NOT_SHOWN, UNFINISHED
 
 RowAndArm = tuple[float | None, str]
 
@@ -72,8 +72,11 @@ def moved_sentences(grid: Grid, optima: Optima) -> list[str]:
 def _moved(grid: Grid, optima: Optima, row: float | None, label: str) -> str:
     where = "" if row is None else f" at heads/L_b {row:g}"
     shift = optima.shifts.get((row, label))
-    if shift is None or shift.n < FEWEST_PAIRS:
-        reason = _why_unsaid(grid, optima, row, label)
+    waits = any(
+        grid.results.waits_for(cell["key"], *grid.labels) for place, cell in grid.cells.items() if place[0] == row
+    )
+    if waits or shift is None or shift.n < FEWEST_PAIRS:
+        reason = f"unfinished ({UNFINISHED})" if waits else _why_unsaid(grid, optima, row, label)
         return f"Whether the smooth optimum{where} moved from {grid.labels[0]} to {label} cannot be said: {reason}."
     factor, low, high = (math.exp(each) for each in (shift.mean, shift.low, shift.high))
     if shift.low <= 0 <= shift.high:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from attnres_cli.errors import plural
 from attnres_cli.report.numbers import short_count
 
 
@@ -17,7 +18,7 @@ def price_sentence(document: Mapping[str, Any]) -> str:
     if len(each) == 1:
         per_run = next(iter(each))
         steps = -(-per_run // document["tokens_per_step"])
-        sentence = f"{count} of {per_run:,} tokens ({steps:,} steps)"
+        sentence = f"{count} of {per_run:,} tokens ({steps:,} {plural(steps, 'step')})"
         sentence += f", {short_count(tokens)} tokens" if len(runs) > 1 else ""
     else:
         sentence = f"{count} of {min(each):,} to {max(each):,} tokens, {short_count(tokens)} tokens"

@@ -32,7 +32,7 @@ class Verdict:
     delta_nats: validation loss of the run minus the baseline's at `tokens`, the end of the schedule; None when refused.
     reasons: why it was refused. holds_at_equal: per budget, whether the sign was still seen when the dearer run had
     to stop at the budget of the cheaper one; None where that is not known. exploratory: which runs a study did not
-    plan, and why; empty where it is not exploratory.
+    plan, and why, and what of a plan was left out; empty where it is not exploratory.
     """
 
     label: str
@@ -100,7 +100,8 @@ def _verdict(two: _Two) -> Verdict:
     sentences = [_finding(run, baseline, delta, tokens)]
     if delta:
         sentences.append(_budgets(two, delta, holds))
-    exploratory = origins.beyond_plan([baseline, run])
+    both = [baseline, run]
+    exploratory = (*origins.beyond_plan(both), *origins.left_out(both, two.comparison.arms))
     if exploratory:
         sentences.append(f"Exploratory: {'; '.join(exploratory)}.")
     tuned = tuning_caveat(two.comparison, two.comparison.others[two.index])
@@ -166,8 +167,17 @@ def _budgets(two: _Two, delta: float, holds: Mapping[Budget, bool | None]) -> st
     for budget, held in holds.items():
         ratio = two.cost_of_better(delta, budget)
         if held is None or ratio is None:
-            parts.append(f"At equal {budget}: unknown.")
+            parts.append(f"At equal {budget}: unknown, {_why_unknown(better, ratio, budget)}.")
         else:
             ahead = f"{better.label} still ahead" if held else f"{better.label} no longer ahead"
             parts.append(f"At equal {budget} ({better.label} takes {times(ratio)} per token): {ahead}.")
     return " ".join(parts)
+
+
+def _why_unknown(better: ComparedRun, ratio: tuple[float, float] | None, budget: Budget) -> str:
+    if ratio is not None:
+        return (
+            f"since {better.label} takes {times(ratio)} per token and has no evaluation before it had spent as much as "
+            "the other (eval.every_steps)"
+        )
+    return "since these arms were not timed beside each other" if budget == "seconds" else "since a run has no count"

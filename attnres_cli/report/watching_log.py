@@ -7,13 +7,12 @@ that was reached, it is read again from its beginning.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from attnres_cli.runs.files import Row
+from attnres_cli.runs.files import Row, parsed_row
 from attnres_cli.runs.metrics import number
 
 CHUNK_BYTES = 2**20
@@ -113,14 +112,11 @@ class MetricsLog:
         for line in lines:
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
-            if isinstance(row, dict):
-                yield row
-            else:
+            row = parsed_row(line)
+            if row is None:
                 self.torn += 1
+            else:
+                yield row
 
     def _add_point(self, step: int, loss: float) -> None:
         if self.points and step < self.points[-1][0] + self._steps_between_points:

@@ -13,7 +13,7 @@ from attnres_cli.report.references import find_runs
 from attnres_cli.report.watching_log import MetricsLog
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.fairness import Facts, facts_of
-from attnres_cli.runs.files import read_json
+from attnres_cli.runs.files import json_or_nothing
 from attnres_cli.runs.lookup import name_below
 from attnres_cli.runs.metrics import number
 from attnres_cli.runs.process import is_gone
@@ -60,7 +60,7 @@ class WatchedRun:
             return False
         self._identity = (found.st_ino, found.st_mtime_ns)
         self.facts = facts_of(self.run)
-        self._manifest = _json_or_nothing(self.run.manifest_path)
+        self._manifest = json_or_nothing(self.run.manifest_path)
         return True
 
     @property
@@ -107,13 +107,6 @@ class WatchedRun:
         if self.status != "running" or seconds is None or self.steps is None:
             return None
         return max(0, self.steps - self.step) * seconds
-
-
-def _json_or_nothing(path: Path) -> dict[str, Any]:
-    try:
-        return read_json(path)
-    except (OSError, ValueError):
-        return {}
 
 
 @dataclass
@@ -177,7 +170,7 @@ class Watch:
         """Whether the process of a sweep that these runs are, or could be, part of still runs."""
         folders = self._groups() if self.refs else _entries(self.root)
         for folder in (*folders, *{run.run.path.parent for run in self.runs}):
-            sweep = _json_or_nothing(Path(folder) / SWEEP_FILE)
+            sweep = json_or_nothing(Path(folder) / SWEEP_FILE)
             process = sweep.get("process")
             if sweep.get("status") == "running" and isinstance(process, dict) and not is_gone(process):
                 return True

@@ -94,8 +94,7 @@ class BlockSums(DepthAttention):
 
     def summary(self) -> str:
         sizes = self.block_sizes
-        if len(set(sizes)) == 1:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}"
-        else:
-            split = f"{len(sizes)} blocks of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}, the last of {sizes[-1]}"
+        split = f"{len(sizes)} block{'s' * (len(sizes) > 1)} of {sizes[0]} sublayer{'s' * (sizes[0] > 1)}"
+        if sizes[-1] != sizes[0]:
+            split += f", the last of {sizes[-1]}"
         return f"{self.geometry.num_sublayers} sublayers in {split}"

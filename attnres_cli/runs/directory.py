@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import UserError
-from attnres_cli.runs import columns, metrics, probed
+from attnres_cli.runs import columns, metrics, probed, shapes
+from attnres_cli.runs.creation import Start, make_folder, resume_command
 from attnres_cli.runs.files import (
     Row,
     Rows,
     append_line,
     append_row,
+    json_or_nothing,
     json_text,
     read_json,
     read_last_rows,
@@ -40,7 +42,7 @@ from attnres_cli.runs.files import (
     write_json,
     write_whole,
 )
-from attnres_cli.runs.names import check_name, generated_name
+from attnres_cli.runs.reading import parsed_toml
 from attnres_cli.runs.state import ENDED, ESSENTIAL_FIELDS, UNREADABLE, beating, first_state, judged_status
 
 MANIFEST_SCHEMA = "attnres.manifest/1"
@@ -63,38 +65,14 @@ class RunDirectory:
         return hash(self.path.resolve())
 
     @classmethod
-    def create(cls, root: Path, stem: str, name: str | None = None) -> RunDirectory:
+    def create(cls, root: Path, stem: str, name: str | None = None, *, start: Start | None = None) -> RunDirectory:
         """Make a new run directory below `root` (made when missing) and mark it as running in this process.
 
         name: the user's name, or None for `<stem>-<time>-<4 hex digits>`, where stem is `<preset>-<scheme>-s<seed>`.
+        start: what the run begins from, which makes it one that can be resumed even where it never comes to a step.
         Raises UserError when the name is taken (a run directory is never reused) or cannot be a folder's name.
         """
-        if name is not None:
-            check_name(name)
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"Runs cannot be kept in '{root}': {error.strerror}.", where="--runs-dir", expected="a folder"
-            ) from error
-        while True:
-            path = root / (name if name is not None else generated_name(stem))
-            try:
-                path.mkdir()
-            except FileExistsError:
-                if name is None:  # two runs of one preset in one second drew the same four digits: draw again
-                    continue
-                raise UserError(
-                    f"There is already a run called '{name}'.",
-                    where=str(path),
-                    expected="a new name: a run directory is never reused",
-                    hint=f"attnres runs show {name}",
-                ) from None
-            run = cls(path)
-            write_json(run.state_path, first_state())
-            run.probes_folder.mkdir()
-            run.checkpoints_folder.mkdir()
-            return run
+        return cls(make_folder(root, stem, name, start))
 
     # ------------------------------------------------------------------ where things are
 
@@ -146,21 +124,23 @@ class RunDirectory:
     def is_run(self) -> bool:
         """Whether this folder is a run: it holds a manifest or a state of this program's making."""
         return not self.path.is_symlink() and (
-            self._manifest_is_ours() or self._stored_state().keys() >= ESSENTIAL_FIELDS
+            self._manifest_is_ours() or json_or_nothing(self.state_path).keys() >= ESSENTIAL_FIELDS
         )
 
     def _manifest_is_ours(self) -> bool:
-        try:
-            return str(read_json(self.manifest_path).get("schema", "")).startswith("attnres.manifest/")
-        except (OSError, ValueError):
-            return False
+        return str(json_or_nothing(self.manifest_path).get("schema", "")).startswith("attnres.manifest/")
+
+    @property
+    def never_began(self) -> bool:
+        """Whether it was stopped before its first step, or is still being prepared: nothing was measured."""
+        return not (self.manifest_path.exists() or self.metrics_path.exists() or self.checkpoints())
 
     # ------------------------------------------------------------------ what was run
 
     def manifest(self) -> Row:
-        """manifest.json. Raises UserError when it is missing or no JSON object."""
+        """manifest.json. Raises UserError when it is missing or no manifest."""
         try:
-            return read_json(self.manifest_path)
+            return shapes.fitting(read_json(self.manifest_path), shapes.MANIFEST)
         except FileNotFoundError:
             raise UserError(f"Run '{self.name}' has no manifest.json.", where=str(self.path)) from None
         except (OSError, ValueError) as error:
@@ -177,12 +157,16 @@ class RunDirectory:
         write_whole(self.preset_toml, preset)
         write_whole(self.resolved_toml, resolved)
 
-    def resolved(self) -> Row:
-        """resolved.toml as nested dictionaries. Raises UserError when it is missing or no TOML."""
-        import tomllib  # `runs ls` does without
+    def write_start(self, start: Start) -> None:
+        """What the run begins from; where it was created with that, it is there already."""
+        if not self.resolved_toml.exists():
+            self.write_presets(preset=start.preset, resolved=start.resolved)
+            self.write_state(**start.facts(), resume=resume_command(self.path))
 
+    def resolved(self) -> Row:
+        """resolved.toml as nested dictionaries. Raises UserError when it is missing or no resolved preset."""
         try:
-            return tomllib.loads(self.resolved_toml.read_text(encoding="utf-8"))
+            return shapes.fitting(parsed_toml(self.resolved_toml.read_text(encoding="utf-8")), shapes.RESOLVED)
         except FileNotFoundError:
             raise UserError(f"Run '{self.name}' has no resolved.toml.", where=str(self.path)) from None
         except (OSError, ValueError) as error:
@@ -214,10 +198,8 @@ class RunDirectory:
         return beating(self.write_state)
 
     def _stored_state(self) -> Row:
-        try:
-            return read_json(self.state_path)
-        except (OSError, ValueError):
-            return {}
+        found = json_or_nothing(self.state_path)
+        return {} if shapes.misfit(found, shapes.STATE) else found
 
     def log(self, line: str) -> None:
         """Append a sentence to log.txt with the local time before it."""
@@ -276,14 +258,18 @@ class RunDirectory:
         append_row(self.observations_path, row)
 
     def observations(self) -> list[Row]:
-        """All complete rows of probes/observations.jsonl."""
-        return read_rows(self.observations_path).rows
+        """All rows of probes/observations.jsonl that are whole."""
+        return self.read_observations().rows
+
+    def read_observations(self) -> Rows:
+        """The same, and how many lines were torn or hold anything but what an observer writes."""
+        found = read_rows(self.observations_path)
+        rows = [row for row in found.rows if shapes.is_observation(row)]
+        return Rows(rows, found.torn + len(found.rows) - len(rows))
 
     def last_observation(self, observer: str) -> Row | None:
         """The latest row of one observer, or None."""
-        rows = [
-            row for row in self.observations() if row.get("observer") == observer and isinstance(row.get("step"), int)
-        ]
+        rows = [row for row in self.observations() if row["observer"] == observer]
         return max(rows, key=lambda row: row["step"], default=None)
 
     def probed(self, probe: str, step: int | None = None) -> Row | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.directory import RunDirectory
 
+DEFAULT_ROOT = Path("runs")
 MOST_NAMES_IN_AN_ERROR = 8
 # Stands before the end of a name in a list that is too narrow for all of it; may be typed or left out.
 SHORTENED = "…"
@@ -54,10 +57,27 @@ def find_run(ref: str | Path, root: Path) -> RunDirectory:
     raise UserError(
         f"There is no run '{text}'.",
         where=str(root),
-        expected=_shortened(sorted(names)) if names else f"a run, but there are none in {root}",
+        expected=_shortened(sorted(names)) if names else f"a run, but {none_in(root)}",
         nearest=nearest_name(text, names),
-        hint="attnres runs ls" if names else "attnres train cpu-tiny",
+        hint=below_root("attnres runs ls" if names else "attnres train cpu-tiny", root),
     )
+
+
+def is_absent(root: Path) -> bool:
+    """Whether there is no such folder, and somebody named it: the one that commands take by themselves is made by the
+    first run, and until then it is empty."""
+    return root != DEFAULT_ROOT and not os.path.exists(root)
+
+
+def none_in(root: Path) -> str:
+    """Half a sentence about a root in which nothing was found."""
+    return f"there is no folder {root}" if is_absent(root) else f"there are none in {root}"
+
+
+def below_root(command: str, root: Path) -> str:
+    """A command to type for runs below `root`; it names the root where it would look in another one by itself."""
+    own = Path(os.environ.get("ATTNRES_RUNS") or DEFAULT_ROOT)
+    return command if root == own else f"{command} --runs-dir {shlex.quote(str(root))}"
 
 
 def name_below(run: RunDirectory, root: Path) -> str:

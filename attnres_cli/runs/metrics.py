@@ -6,11 +6,11 @@ is absent, and absent is None everywhere below.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attnres_cli.runs.files import Row
+from attnres_cli.runs.reading import is_number
 
 
 def rows_of_kind(rows: Iterable[Row], kind: str) -> list[Row]:
@@ -39,9 +39,7 @@ def kept_after_resume(rows: Iterable[Row], after_step: int) -> list[Row]:
 def number(row: Mapping[str, Any] | None, key: str) -> float | None:
     """A finite number of a row, or None."""
     value = None if row is None else row.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(value) if is_number(value) else None  # type: ignore[arg-type]  # as is_number says
 
 
 def at_tokens(evaluations: Iterable[Row], tokens: int) -> Row | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnres_cli.runs.files import Row, read_json, write_json, write_whole
+from attnres_cli.runs.shapes import TWO_DIMENSIONS, is_probe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ def read(run: RunDirectory, name: str, step: int | None = None) -> Row | None:
             found = read_json(folder_of(run, each) / f"{name}.json")
         except (OSError, ValueError):
             continue
-        if found.get("schema") == SCHEMA and isinstance(found.get("arrays"), dict) and "summary" in found:
+        if found.get("schema") == SCHEMA and "summary" in found and is_probe(found, name):
             return found
     return None
 
@@ -63,9 +64,12 @@ def read_arrays(run: RunDirectory, name: str, step: int | None = None) -> dict[s
     folder, listing = folder_of(run, found["step"]), found["arrays"]
     try:
         files = {file: load_file(folder / file) for file in {place["file"] for place in listing.values()}}
-        return {name: files[place["file"]][place["key"]] for name, place in listing.items()}
-    except (OSError, KeyError, TypeError, SafetensorError):
+        arrays = {key: files[place["file"]][place["key"]] for key, place in listing.items()}
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return {}
+    two = TWO_DIMENSIONS.get(name, ())
+    are_whole = all(array.ndim == (2 if key in two else 1) for key, array in arrays.items())
+    return arrays if are_whole else {}
 
 
 def write(

@@ -47,7 +47,7 @@ def is_gone(process: Mapping[str, Any]) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a number too large for any process
         return True
     except PermissionError:  # exists, and belongs to somebody else
         pass

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.errors import ExitCode, UserError, plural
 
 BudgetKind = Literal["preset", "flops", "minutes"]
 
@@ -56,7 +56,8 @@ def tokens_for_flops(flops: float, flops_per_token: float, tokens_per_step: int)
     steps = math.floor(flops / flops_per_token / tokens_per_step)
     if steps < FEWEST_STEPS:
         raise UserError(
-            f"--budget-flops {flops:g} buys {max(steps, 0)} steps of {tokens_per_step:,} tokens; "
+            f"--budget-flops {flops:g} buys {max(steps, 0)} {plural(max(steps, 0), 'step')} of "
+            f"{tokens_per_step:,} {plural(tokens_per_step, 'token')}; "
             f"a run needs at least {FEWEST_STEPS}.",
             where="--budget-flops",
             expected=f"at least {FEWEST_STEPS * tokens_per_step * flops_per_token:.1e} "
@@ -77,7 +78,8 @@ def tokens_for_minutes(minutes: float, runs: Sequence[TimedRun], parallel_runs: 
     if steps < FEWEST_STEPS:
         needed = estimated_seconds(runs, FEWEST_STEPS * tokens_per_step, parallel_runs)
         raise UserError(
-            f"{minutes:g} minutes buy {max(steps, 0)} steps for each of {len(runs)} runs; "
+            f"{minutes:g} minutes buy {max(steps, 0)} {plural(max(steps, 0), 'step')} for each of "
+            f"{len(runs)} {plural(len(runs), 'run')}; "
             f"a run needs at least {FEWEST_STEPS}.",
             where="--budget-minutes",
             expected=f"at least {math.ceil(needed / 60)} minutes",

@@ -33,6 +33,7 @@ from attnres_cli.preset.preset import Preset
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.paired_verdicts import ALPHA, POWER, PairedVerdict
 from attnres_cli.report.redrawn import compared_groups, share_of_draws, verdict_of
+from attnres_cli.runs.files import read_rows
 from attnres_cli.sweep.arms import own_arm
 from attnres_cli.sweep.engine import Listener, run_sweep
 from attnres_cli.sweep.kinds import group as group_kind
@@ -184,7 +185,7 @@ class Chain:
 
 def plant(metrics: Path, change: float) -> None:
     """Add `change` (nats) to every validation loss of a metrics.jsonl."""
-    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(metrics).rows
     for row in rows:
         if row.get("kind") == "eval":
             row["loss"] += change

@@ -21,13 +21,17 @@ def train_job(job: Job) -> JobResult:
     """
     from attnres_cli.preset.reading import preset_from_dict
     from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.train.beginning import start_of
     from attnres_cli.train.loop import train
 
     _limit_threads(job.threads)
     folder = Path(job.run_folder)
     try:
         preset = replace(preset_from_dict(job.preset, job.preset_name), source_text=job.source_text)
-        run = RunDirectory(folder) if job.resume else RunDirectory.create(folder.parent, "", folder.name)
+        if job.resume:
+            run = RunDirectory(folder)
+        else:
+            run = RunDirectory.create(folder.parent, "", folder.name, start=start_of(preset))
         result = train(preset, run, resume=job.resume, branch=None if job.resume else _branch(job))
     except UserError as error:
         return JobResult("diverged" if error.exit_code == ExitCode.DIVERGED else "failed", str(error))

@@ -19,7 +19,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.files import read_json, write_json
+from attnres_cli.runs.lookup import below_root, none_in
 from attnres_cli.runs.process import own_process
+from attnres_cli.runs.shapes import SWEEP, misfit
 from attnres_cli.runs.state import judged_status
 
 SCHEMA = "attnres.sweep/2"
@@ -232,19 +234,30 @@ class SweepDirectory:
                 expected=f"{SCHEMA}, which this version writes",
                 hint="its runs are whole (attnres runs ls); start a new sweep under another --name",
             )
+        self._check(values)
         if values.get("status") == "running":
-            values["status"] = judged_status({"status": "running", **values.get("process", {})})
+            values["status"] = judged_status({"status": "running", **(values.get("process") or {})})
         return values
+
+    def _check(self, values: dict[str, Any]) -> None:
+        """Raises UserError for values that are no sweep's."""
+        said = misfit(values, SWEEP)
+        try:
+            if said is None:
+                Sweep.from_dict(values)
+        except KeyError as error:
+            said = f"it lacks {error}"
+        except TypeError as error:
+            said = str(error)
+        if said is not None:
+            raise UserError(
+                f"The file of sweep '{self.name}' is damaged: {said}.", where=str(self.file_path),
+                hint="its runs are whole (attnres runs ls); start a new sweep under another --name",
+            )  # fmt: skip
 
     def read(self) -> Sweep:
         """The sweep. Raises UserError when its file is damaged."""
-        document = self.document()
-        try:
-            return Sweep.from_dict(document)
-        except (KeyError, TypeError) as error:
-            raise UserError(
-                f"The file of sweep '{self.name}' is damaged: {error!r}.", where=str(self.file_path)
-            ) from error
+        return Sweep.from_dict(self.document())
 
     def write(self, sweep: Sweep) -> None:
         """Write sweep.json whole, with this process as its writer."""
@@ -310,7 +323,7 @@ def find_sweep(ref: str, root: Path) -> SweepDirectory:
     raise UserError(
         f"'{ref}' is the beginning of {len(beginning)} sweeps." if beginning else f"There is no sweep '{ref}'.",
         where=str(root),
-        expected=", ".join(beginning or names) or f"a sweep, but there are none in {root}",
+        expected=", ".join(beginning or names) or f"a sweep, but {none_in(root)}",
         nearest=None if beginning else nearest_name(ref, names),
-        hint="attnres sweep ls" if names else "attnres sweep depth-width",
+        hint=below_root("attnres sweep ls" if names else "attnres sweep depth-width", root),
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attnres_cli.errors import UserError
+from attnres_cli.errors import UserError, plural
 from attnres_cli.train.schedule import constant_steps
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def ladder_of(preset: Preset, ratios: Iterable[float]) -> tuple[Rung, ...]:
         rung = _rung(base, ratio, first_step=rungs[-1].constant_steps if rungs else 0)
         if rungs and rung.steps == rungs[-1].steps:
             raise UserError(
-                f"Horizons {rungs[-1].ratio:g} and {ratio:g} are both {rung.steps} steps.",
+                f"Horizons {rungs[-1].ratio:g} and {ratio:g} are both {rung.steps} {plural(rung.steps, 'step')}.",
                 where=str(preset.origins["train.horizon_tokens"]),
                 expected="more steps, or rungs further apart",
             )

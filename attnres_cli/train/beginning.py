@@ -15,8 +15,10 @@ from typing import Any
 import torch
 
 from attnres_cli.data.prepare import Dataset, prepare
-from attnres_cli.errors import Interrupted, UserError
+from attnres_cli.errors import Interrupted, UserError, plural
 from attnres_cli.preset.reading import Preset
+from attnres_cli.runs import creation
+from attnres_cli.runs.creation import Start
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train import checkpoint
 from attnres_cli.train.branching import Branch
@@ -30,9 +32,14 @@ from attnres_cli.train.stopping import StopRequest
 BUILDING = "building the model"
 
 
+def start_of(preset: Preset) -> Start:
+    """What a run of this preset begins from, with the command line of this process."""
+    return Start(preset.source_text, preset.to_toml(), preset.name, shlex.join(["attnres", *sys.argv[1:]]))
+
+
 def resume_command(run: RunDirectory) -> str:
     """The command that continues `run`, as a user can paste it."""
-    return shlex.join(["attnres", "train", "--resume", str(run.path)])
+    return creation.resume_command(run.path)
 
 
 def begin(
@@ -49,13 +56,14 @@ def begin(
 class _Beginning:
     def __init__(self, preset: Preset, journal: Journal, stop: StopRequest, *, resumes: bool) -> None:
         self.preset, self.journal, self.run, self.stop, self.resumes = preset, journal, journal.run, stop, resumes
+        self.never_began = self.run.never_began
 
     def session(self, dataset: Dataset | None, branch: Branch | None) -> Session:
         if dataset is None:
             dataset = prepare(self.preset, progress=self._prepare)
         self._prepare(BUILDING)
         session = open_session(self.preset, dataset, self.journal.note)
-        if self.resumes:
+        if self.resumes and not self.never_began:
             self._restore(session)
         elif branch is not None:
             self._branch_off(session, branch)
@@ -76,8 +84,9 @@ class _Beginning:
 
     def _interrupted(self, phase: str, done: int, total: int) -> Interrupted:
         if self.resumes:
+            kept = "it has taken no step yet" if self.never_began else "its checkpoints included"
             return Interrupted(
-                f"Interrupted while {phase}: the run is as it was, its checkpoints included.",
+                f"Interrupted while {phase}: the run is as it was, {kept}.",
                 hint=f"resume with: {resume_command(self.run)}",
             )
         kept = "the prepared data is kept" if phase == BUILDING else "no data prepared in part is kept"
@@ -90,14 +99,17 @@ class _Beginning:
     # ------------------------------------------------------------------ where the first step is
 
     def _record_start(self, session: Session) -> None:
-        self._write_identity(_manifest(session))
+        """Also of a run that was stopped before it came to this: nothing tells it from one that was not."""
+        self._write_identity(self._manifest(session))
         self.journal.event("started")
 
     def _branch_off(self, session: Session, branch: Branch) -> None:
         """Begin where another run stood, with what it measured up to there."""
         branch.refuse_another_course(self.preset)
         self._refuse_other_data(session, branch.trunk)
-        manifest = _manifest(session) | {"branched_from": branch.facts(self.run)}  # before the initial weights are gone
+        manifest = self._manifest(session) | {
+            "branched_from": branch.facts(self.run)
+        }  # before the initial weights are gone
         self.journal.position = checkpoint.load(branch.checkpoint, session.model, session.optimiser)
         self._write_identity(manifest)
         branch.hand_over(self.run)
@@ -121,6 +133,11 @@ class _Beginning:
         self.journal.event("resumed")
         if self.journal.position.step == self.preset.steps:
             self.journal.note("This run has finished; there is nothing left to do.")
+
+    def _manifest(self, session: Session) -> dict[str, Any]:
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        command = self.run.read_state().get("command") or start_of(self.preset).command
+        return manifest_of(session, command=str(command), created=created)
 
     def _write_identity(self, manifest: Mapping[str, Any]) -> None:
         self.run.write_presets(preset=self.preset.source_text, resolved=self.preset.to_toml())
@@ -156,14 +173,10 @@ class _Beginning:
             f"{parameters / 1e6:.2f} M parameters on {session.device} "
             f"({threads} thread{'s' * (threads > 1)}), {train.precision}",
             session.computed_by,
-            f"{preset.steps} steps of {train.tokens_per_step:,} tokens "
+            f"{preset.steps} {plural(preset.steps, 'step')} of {train.tokens_per_step:,} "
+            f"{plural(train.tokens_per_step, 'token')} "
             f"in {preset.accumulation_steps} micro-batch{'es' * (preset.accumulation_steps > 1)}, "
             f"{epochs:.2f} epochs of {preset.data.corpus}",
         )
         first_step = self.journal.position.step
         self.journal.tell(Started(str(self.run.path), first_step, preset.steps, train.tokens_per_step, facts))
-
-
-def _manifest(session: Session) -> dict[str, Any]:
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    return manifest_of(session, command=shlex.join(["attnres", *sys.argv[1:]]), created=created)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnres_cli.errors import UserError
+from attnres_cli.errors import UserError, plural
 from attnres_cli.preset.reading import Preset, preset_from_dict
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.files import Row, json_text, write_whole
@@ -109,7 +109,8 @@ def _differing(theirs: Preset, ours: Preset) -> str:
 def _differing_course(theirs: Preset, ours: Preset, step: int) -> str:
     """Likewise for the learning rate of the first `step` steps and for what happens because a run ends."""
     if step >= min(theirs.steps, ours.steps):
-        return f"it has {theirs.steps} steps and this one {ours.steps}, and the last one is logged and measured"
+        steps = f"it has {theirs.steps} {plural(theirs.steps, 'step')} and this one {ours.steps}"
+        return f"{steps}, and the last one is logged and measured"
     for each in range(step):
         then, now = learning_rate_factor(theirs, each), learning_rate_factor(ours, each)
         if then != now:

@@ -10,7 +10,6 @@ batches are a pure function of it), the clock, and torch's generator.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from attnres_cli.errors import UserError
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.runs.files import json_text
+from attnres_cli.runs.files import json_text, read_json
 from attnres_cli.train.optimisers import Optimiser
 
 SCHEMA = "attnres.checkpoint/1"
@@ -108,7 +107,7 @@ def load(folder: Path, model: LanguageModel, optimiser: Optimiser | None = None)
 def read_state(folder: Path) -> dict[str, Any]:
     """state.json of a checkpoint. Raises UserError when it is missing or not what this version writes."""
     try:
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        state = read_json(folder / "state.json")
         complete = state["schema"] == SCHEMA and {"step", "train_seconds", "generator", "digests"} <= state.keys()
     except (OSError, ValueError, KeyError, TypeError):
         complete = False

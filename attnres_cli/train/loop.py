@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass
 import torch
 
 from attnres_cli.data.prepare import Dataset
-from attnres_cli.errors import ExitCode, UserError, is_out_of_memory
+from attnres_cli.errors import ExitCode, UserError, is_out_of_memory, plural
 from attnres_cli.preset.reading import Preset
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.process import own_process
+from attnres_cli.runs.state import ENDED
 from attnres_cli.train import checkpoint
-from attnres_cli.train.beginning import begin, resume_command
+from attnres_cli.train.beginning import begin, resume_command, start_of
 from attnres_cli.train.branching import Branch
 from attnres_cli.train.checkpoint import Position
 from attnres_cli.train.evaluation import Evaluation, evaluate
@@ -71,6 +72,7 @@ class _Training:
         self.preset, self.run, self.tell = preset, run, tell
         self.journal = Journal(run, tell)
         self.seconds_since_log, self.steps_since_log = 0.0, 0
+        self.is_new = True  # and is gone again, if what it is to train turns out to be impossible
         self.status_before: str | None = None  # of a run that is resumed, until it goes on
         self.constant_steps = constant_steps(preset)  # its checkpoint is kept: runs of other horizons branch off there
 
@@ -79,9 +81,13 @@ class _Training:
         return self.journal.position
 
     def run_to_end(self, dataset: Dataset | None, resume: bool, branch: Branch | None) -> TrainResult:
+        self.is_new = not resume
         with self._recording_failure(), self.run.beating(), StopRequest() as stop:
-            if resume:
-                self.status_before = self.run.read_state()["stored_status"]
+            if self.is_new:
+                self.run.write_start(start_of(self.preset))
+            else:
+                before = self.run.read_state()["stored_status"]
+                self.status_before = before if before in ENDED else "interrupted"  # killed, it could not say so
             self.run.write_state(status="running", steps=self.preset.steps, error=None, **own_process())
             self.session = begin(self.preset, self.journal, stop, dataset, resume=resume, branch=branch)
             self.status_before = None
@@ -211,13 +217,13 @@ class _Training:
                 raise
             raise self._out_of_memory() from error
         except UserError as error:
-            if self.run.manifest_path.exists():
+            if self._is_kept:
                 self.run.write_state(status=self.status_before or "failed", error=str(error))
             else:  # wrong input found before the first step: a run that never began leaves no directory behind
                 shutil.rmtree(self.run.path)
             raise
         except KeyboardInterrupt:
-            if self.run.manifest_path.exists():
+            if self._is_kept:
                 self.run.write_state(status=self.status_before or "interrupted")
             else:
                 shutil.rmtree(self.run.path)
@@ -225,6 +231,11 @@ class _Training:
         except BaseException as error:
             self.run.write_state(status="failed", step=self.position.step, error=str(error) or type(error).__name__)
             raise
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether there is a run to keep, now that it ends early."""
+        return not self.is_new or self.run.manifest_path.exists()
 
     def _out_of_memory(self) -> UserError:
         train, model = self.preset.train, self.preset.model
@@ -235,9 +246,11 @@ class _Training:
         if train.micro_batch_sequences == 1:
             hint = "use a smaller model or context; `attnres plan` estimates the memory beforehand"
         return UserError(
-            f"Out of memory: {train.micro_batch_sequences} sequences of {model.context_tokens} tokens "
-            f"through {model.transformer_blocks} blocks "
-            f"of width {model.d_model} with {self.preset.residual.scheme} do not fit.",
+            f"Out of memory: {train.micro_batch_sequences} {plural(train.micro_batch_sequences, 'sequence')} "
+            f"of {model.context_tokens} {plural(model.context_tokens, 'token')} "
+            f"through {model.transformer_blocks} {plural(model.transformer_blocks, 'block')} "
+            f"of width {model.d_model} with {self.preset.residual.scheme} "
+            f"{'does' if train.micro_batch_sequences == 1 else 'do'} not fit.",
             where=str(self.run.path),
             hint=hint,
             exit_code=ExitCode.OUT_OF_MEMORY,

@@ -145,12 +145,23 @@ def test_no_compiler_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert "install g++" in str(finding.advice)
 
 
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "works. Next"), (1, "works; 1 note. Next"), (2, "works; 2 notes. Next")]
+)
+def test_notes_are_counted_in_words(
+    count: int, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "findings", lambda runs_dir: iter([Finding("waiting", "note", "it costs")] * count))
+    assert run(["doctor", "--no-self-test"]) == 0
+    assert f"Everything needed {said}: attnres train cpu-tiny\n" in capsys.readouterr().out
+
+
 def test_caches_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "tokens").write_bytes(bytes(2500))
     first = next(installation.caches())
-    assert (first.status, first.text) == ("ok", f"{tmp_path} (2.5 kB in 1 files)")
+    assert (first.status, first.text) == ("ok", f"{tmp_path} (2.5 kB in 1 file)")
 
 
 class Usage(NamedTuple):

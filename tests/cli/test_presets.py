@@ -171,12 +171,60 @@ def test_check_says_what_each_file_is(presets: Command) -> None:
     Path("over.toml").write_text("[train]\nseed = 1\n")
     code, out, err = presets("check", "my.toml", "over.toml", "cpu-small", "muon")
     assert (code, err) == (0, "")
+    shipped = shipped_folder("presets")
     assert out.splitlines() == [
         "my.toml: preset, no errors",
         "over.toml: overlay, no errors",
-        "cpu-small: preset, no errors",
-        "muon: overlay, no errors",
+        f"cpu-small: preset, no errors ({shipped / 'cpu-small.toml'})",
+        f"muon: overlay, no errors ({shipped / 'overlays/muon.toml'})",
     ]
+
+
+def test_check_says_which_file_a_name_led_to_and_what_that_hides(presets: Command) -> None:
+    Path("presets").mkdir()
+    Path("presets/cpu-tiny.toml").write_text('extends = "cpu-tiny"\n')
+    Path("presets/mine.toml").write_text('extends = "cpu-tiny"\n[train]\nseed = -1\n')
+    hidden = shipped_folder("presets") / "cpu-tiny.toml"
+    note = f"note: preset 'cpu-tiny' is presets/cpu-tiny.toml; it hides {hidden}.\n"
+    assert presets("check", "cpu-tiny") == (0, "cpu-tiny: preset, no errors (presets/cpu-tiny.toml)\n", note)
+    code, out, err = presets("check", "cpu-tiny", "mine", "--json")  # a parent's is announced, too, and once
+    files = json.loads(out)["files"]
+    assert (code, err) == (3, note)
+    assert [each["notes"] for each in files] == [[note[len("note: ") : -1]]] * 2
+    assert presets("check", "mine")[2].startswith(f"{note}error: ")
+
+
+def test_check_of_a_preset_that_extends_itself(presets: Command) -> None:
+    Path("presets").mkdir()
+    Path("presets/self.toml").write_text('extends = "self"\n')
+    assert presets("check", "self") == (
+        3,
+        "",
+        "error: presets/self.toml extends itself in a circle: it hides no other preset 'self'.\n"
+        "  where: presets/self.toml:1\n  expected: another preset, or no extends\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "what", "nearest"),
+    [
+        ('[data]\ncorpus = "stdlb"\n', 'There is no corpus "stdlb".', "stdlib"),
+        ('[data]\ncorpus = "synthetic"\ntask = "hpos"\n', '[data] task = "hpos" is not a choice.', "hops"),
+        ('[residual]\nscheme = "prenrom"\n', 'There is no residual scheme "prenrom".', "prenorm"),
+    ],
+)
+def test_check_of_a_section_of_an_unknown_form_tells_its_other_errors(
+    presets: Command, section: str, what: str, nearest: str
+) -> None:
+    Path("mine.toml").write_text(f'extends = "cpu-tiny"\n{section}nested.key = 3\nlenth = 3\nnum_blcks = 3\n')
+    code, out, _ = presets("check", "mine.toml", "--json")
+    errors = json.loads(out)["files"][0]["errors"]
+    assert code == 3
+    assert (errors[0]["what"], errors[0]["nearest"]) == (what, nearest)
+    unknown = [each["what"].partition("'")[2].partition("'")[0] for each in errors[1:]]
+    assert unknown == ["nested", "lenth", "num_blcks"]
+    found = {each["nearest"] for each in errors[1:]}
+    assert ("length" if "data" in section else "num_blocks") in found
 
 
 def test_check_reports_every_error_of_every_file(presets: Command) -> None:
@@ -184,7 +232,7 @@ def test_check_reports_every_error_of_every_file(presets: Command) -> None:
     Path("b.toml").write_text("[train]\nseed = yes\n")
     Path("c.toml").write_text("[model]\nnum_heds = 3\n[residual]\nnum_blocks = 0\n")
     code, out, err = presets("check", "a.toml", "b.toml", "cpu-tiny", "c.toml", "cpu-tniy")
-    assert (code, out) == (3, "cpu-tiny: preset, no errors\n")
+    assert (code, out) == (3, f"cpu-tiny: preset, no errors ({shipped_folder('presets') / 'cpu-tiny.toml'})\n")
     places = [line.strip() for line in err.splitlines() if "where:" in line]
     assert places == [f"where: {place}" for place in ("a.toml:3", "a.toml:4", "b.toml:2", "c.toml:2", "c.toml:4")]
     assert "nearest: learning_rate" in err

@@ -116,6 +116,78 @@ def test_ls_of_another_folder(root: Path, tmp_path: Path, capsys: pytest.Capture
     assert [line.split()[-1] for line in out(capsys).splitlines()[3:]] == ["there"]
 
 
+LISTS = [["runs", "ls"], ["sweep", "ls"]]
+LOOKS = [
+    line.split()
+    for line in (
+        "runs show x", "runs rm x -y", "compare x y", "compare x*", "report x -o x.html", "figures x", "probe x",
+        "generate x", "watch x --once", "train --resume x", "sweep show x", "sweep status x", "sweep resume x",
+    )
+]  # fmt: skip
+MAKES = [["train", "cpu-tiny"], ["demo"], ["doctor"], ["tune", "cpu-tiny"], ["sweep", "depth"], ["reproduce"]]
+
+
+@pytest.mark.parametrize("words", [*LISTS, *LOOKS, *MAKES, ["watch", "--once"]], ids=" ".join)
+@pytest.mark.parametrize("folder", ["a-file", "a-file/x"])
+def test_a_file_is_no_folder_of_runs(
+    words: list[str], folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a-file").write_text("years of work")
+    said = "error: a-file is a file, not a folder.\n  where: {}\n  expected: a folder, or a new one\n"
+    assert run([*words, "--runs-dir", folder]) == ExitCode.INPUT
+    assert capsys.readouterr() == ("", said.format("--runs-dir"))
+    monkeypatch.setenv("ATTNRES_RUNS", folder)
+    assert run(words) == ExitCode.INPUT
+    assert capsys.readouterr() == ("", said.format("$ATTNRES_RUNS"))
+    assert Path("a-file").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("words", [*LISTS, *LOOKS], ids=" ".join)
+def test_a_folder_that_is_not_there_is_not_an_empty_one(
+    words: list[str], root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words, "--runs-dir", "my rnus"]) == ExitCode.INPUT
+    said = capsys.readouterr().err
+    assert "here is no folder my rnus" in said
+    assert "  try: " not in said or said.endswith(" --runs-dir 'my rnus'\n")
+    monkeypatch.setenv("ATTNRES_RUNS", "my rnus")
+    assert run(words) == ExitCode.INPUT
+    said = capsys.readouterr().err
+    assert "here is no folder my rnus" in said
+    assert "--runs-dir 'my" not in said
+
+
+def test_a_misspelt_folder_of_runs_is_told_from_its_neighbours(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in LISTS:
+        assert run([*words, "--runs-dir", "rnus", "--json"]) == ExitCode.INPUT
+        [error] = json.loads(capsys.readouterr().err)["errors"]
+        assert (error["what"], error["nearest"]) == ("There is no folder rnus.", "runs")
+    assert run(["watch", "--once", "--runs-dir", "rnus"]) == 0
+    assert capsys.readouterr().err == "There is no folder rnus.\n"
+
+
+def test_what_makes_runs_is_suggested_for_the_folder_that_was_asked(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("my runs").mkdir()
+    assert run(["runs", "ls", "--runs-dir", "my runs"]) == 0
+    assert "in my runs. `attnres train cpu-tiny --runs-dir 'my runs'` makes one." in capsys.readouterr().err
+    assert run(["sweep", "ls", "--runs-dir", "my runs"]) == 0
+    assert "Start one: attnres sweep depth-width --runs-dir 'my runs'\n" in capsys.readouterr().err
+    assert run(["runs", "show", "x", "--runs-dir", "my runs"]) == ExitCode.INPUT
+    assert "there are none in my runs\n  try: attnres train cpu-tiny --runs-dir 'my runs'\n" in capsys.readouterr().err
+    assert run(["runs", "show", "x"]) == ExitCode.INPUT
+    assert capsys.readouterr().err.endswith("  try: attnres runs ls\n")
+    monkeypatch.setenv("ATTNRES_RUNS", "my runs")
+    assert run(["runs", "ls"]) == 0
+    assert "`attnres train cpu-tiny` makes one." in capsys.readouterr().err
+    assert run(["runs", "show", "x", "--runs-dir", "runs"]) == ExitCode.INPUT
+    assert capsys.readouterr().err.endswith("  try: attnres runs ls --runs-dir runs\n")
+
+
 def test_ls_survives_broken_runs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / NAMES[0] / "manifest.json").write_text("{")
     (root / NAMES[0] / "metrics.jsonl").write_text('{"kind": "eval", "st')

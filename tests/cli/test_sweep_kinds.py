@@ -230,7 +230,7 @@ def test_sizes_keep_the_proportions_and_the_tokens_per_parameter(capsys: pytest.
         assert cell["facts"]["learning_rate"] == pytest.approx(0.01 * 16 / width, rel=1e-3)
     for words, message in (
         (["--tokens-per-parameter", "0"], "has to be positive"),
-        (["--tokens-per-parameter", "0.001"], "would train 1 steps"),
+        (["--tokens-per-parameter", "0.001"], "would train 1 step."),
     ):
         assert run(["sweep", "scaling", "./small.toml", *words]) == 2
         assert message in capsys.readouterr().err

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from attnres_cli.errors import Fault, UserError
-from attnres_cli.preset.reading import load_preset, preset_from_dict
+from attnres_cli.preset.other_names import NOT_HERE, THEIRS
+from attnres_cli.preset.reading import check_file, load_preset, preset_from_dict
+from attnres_cli.preset.variants import PROGRAM, all_models
 
 Write = Callable[[str, str], Path]
 
@@ -128,6 +130,112 @@ def test_a_misspelt_key_is_one_error_and_hides_no_other(members: Any, write: Wri
     faults = faults_of("a.toml", members)
     assert [fault.nearest for fault in faults] == ["d_model", None]
     assert "micro_batch_sequences" in faults[1].what
+
+
+@pytest.mark.parametrize(
+    ("section", "variant", "ours", "shared"),
+    [("data", "corpus", "length", "validation_fraction = 3"), ("residual", "scheme", "num_blocks", "gain = 3")],
+)
+@pytest.mark.parametrize("said", ["nope", None])
+@pytest.mark.parametrize("overlay", [False, True])
+def test_an_unknown_form_of_a_section_hides_nothing(
+    section: str, variant: str, ours: str, shared: str, said: str | None, overlay: bool, members: Any, write: Write
+) -> None:
+    """Neither keys that no scheme or corpus has, nor values that none of them takes."""
+    form = f'{variant} = "{said}"' if said else "# says not which"
+    lines = [f"[{section}]", form, f"{ours[1:]} = 3", "nested.key = 3", f"{ours} = 3", shared]
+    others = "" if overlay else _without(Path("base.toml").read_text(), section)
+    write("a.toml", "\n".join(lines) + "\n" + others)
+    faults = check_file("a.toml", members=members).faults
+    what = {each.where: each for each in faults}
+    assert len(what) == len(faults)
+    assert set(what) - {"a.toml:1", "a.toml:2"} == {"a.toml:3", "a.toml:4", "a.toml:6"}
+    assert what["a.toml:3"].what == f"[{section}] has no key '{ours[1:]}' with any {variant}."
+    assert (what["a.toml:3"].nearest, what["a.toml:4"].nearest) == (ours, None)
+    about_the_form = set(what) & {"a.toml:1", "a.toml:2"}
+    if said:
+        assert about_the_form == {"a.toml:2"}
+    else:  # an overlay leaves it to the preset below
+        assert about_the_form == (set() if overlay else {"a.toml:1"})
+
+
+def _without(text: str, section: str) -> str:
+    """A preset without one of its sections."""
+    return "\n[".join(part for part in text.split("\n[") if not part.startswith(section))
+
+
+def test_a_misspelt_variant_key_is_one_error(members: Any, write: Write) -> None:
+    write("a.toml", Path("base.toml").read_text().replace('corpus = "files"', 'corpsu = "files"'))
+    (fault,) = faults_of("a.toml", members)
+    assert (fault.what, fault.nearest) == ("[data] has no key 'corpsu' with any corpus.", "corpus")
+
+
+def test_an_unknown_corpus_below_another_hides_no_key(members: Any, write: Write) -> None:
+    write("parent.toml", 'extends = "base.toml"\n[data]\ncorpus = "fils"\nlenth = 3\nfiles = ["x"]\n')
+    write("child.toml", 'extends = "parent.toml"\n[data]\ncorpus = "puzzle"\n')
+    faults = faults_of("child.toml", members)
+    assert [(each.where, each.nearest) for each in faults] == [("parent.toml:3", "files"), ("parent.toml:4", "length")]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "nearest"),
+    [
+        ("train", "lr", "learning_rate"),
+        ("train", "wd", "weight_decay"),
+        ("train", "bs", "micro_batch_sequences"),
+        ("train", "steps", "horizon_tokens"),
+        ("train", "max_iters", "horizon_tokens"),
+        ("train", "max-iters", "horizon_tokens"),
+        ("train", "mlr", None),  # initials of muon_learning_rate and of min_lr_ratio
+        ("train", "tps", "tokens_per_step"),
+        ("train", "n_layer", "model.transformer_blocks"),
+        ("train", "eval_interval", "eval.every_steps"),
+        ("model", "n_layer", "transformer_blocks"),
+        ("model", "n_head", "num_heads"),
+        ("model", "n_embd", "d_model"),
+        ("model", "hidden_size", "d_model"),
+        ("model", "block_size", "context_tokens"),
+        ("model", "dropout", None),
+        ("model", "bias", None),
+        ("residual", "block_size", "block_sublayers"),
+        ("data", "block_size", "model.context_tokens"),
+        ("eval", "eval_iters", "tokens"),
+        ("observe", "interval", "every_steps"),
+    ],
+)
+@pytest.mark.parametrize("in_file", [True, False])
+def test_names_that_other_programs_have(
+    section: str, key: str, nearest: str | None, in_file: bool, members: Any, write: Write
+) -> None:
+    """In a file and in --set alike."""
+    write("blocks.toml", 'extends = "base.toml"\n[residual]\nscheme = "blocks"\n')
+    write("a.toml", f'extends = "blocks.toml"\n[{section}]\n{key} = 3\n')
+    sets = [] if in_file else [f"{section}.{key}=3"]
+    (fault,) = faults_of("a.toml" if in_file else "blocks.toml", members, sets=sets)
+    assert fault.nearest == nearest
+    if nearest is not None and "." in nearest:
+        home, _, ours = nearest.partition(".")
+        assert fault.expected == f"{ours} below [{home}]"
+    if key in ("dropout", "bias"):
+        assert fault.expected is not None
+        assert fault.expected.startswith("no such key: ")
+
+
+def test_a_key_under_its_name_elsewhere_is_not_missing_besides(members: Any, write: Write) -> None:
+    text = Path("base.toml").read_text().replace("transformer_blocks =", "n_layer =").replace("learning_rate =", "lr =")
+    write("a.toml", text)
+    assert [each.nearest for each in faults_of("a.toml", members)] == ["transformer_blocks", "learning_rate"]
+    write("b.toml", "lr = 3\n" + Path("base.toml").read_text())
+    assert [each.nearest for each in faults_of("b.toml", members)] == ["train.learning_rate"]
+
+
+def test_every_name_of_another_program_leads_to_a_key_of_ours() -> None:
+    for section, names in THEIRS.items():
+        models = all_models(section, PROGRAM).values()
+        ours = {key for model in models for key in model.model_fields}
+        assert set(names.values()) <= ours
+        assert not set(names) & ours, "a name that is ours needs no translation"
+        assert not set(NOT_HERE) & ours
 
 
 def test_what_a_section_says_about_several_of_its_keys(members: Any, write: Write) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,59 @@ def test_extends_in_a_circle(load: Load, write: Write) -> None:
     found = fault(load, "a.toml")
     assert "a.toml → b.toml → a.toml" in found.what
     assert found.where == "b.toml:1"
-    write("self.toml", 'extends = "self.toml"\n')
-    assert "circle" in fault(load, "self.toml").what
+    write("three.toml", 'extends = "a.toml"\n')
+    assert "a.toml → b.toml → a.toml" in fault(load, "three.toml").what
+
+
+@pytest.mark.parametrize("extends", ["self", "self.toml", "./self.toml"])
+def test_a_preset_that_extends_itself(extends: str, load: Load, write: Write, members: Any) -> None:
+    """It is not proposed to itself, neither in the list nor as the nearest."""
+    write("presets/self.toml", f'# mine\nextends = "{extends}"\n[train]\nseed = -1\n')
+    with pytest.raises(UserError) as caught:
+        load("self")
+    (found, other) = caught.value.faults
+    assert found.what.startswith("presets/self.toml extends itself in a circle")
+    assert (found.where, found.nearest, found.expected) == (
+        "presets/self.toml:2",
+        None,
+        "another preset, or no extends",
+    )
+    assert other.where == "presets/self.toml:4"
+    assert check_file("presets/self.toml", members=members).faults == caught.value.faults
+
+
+def test_a_misspelt_parent_is_not_the_file_itself(load: Load, write: Write) -> None:
+    write("presets/sefl.toml", "extends = 'self'\n")
+    found = fault(load, "sefl")
+    assert (found.what, found.nearest) == ("There is no preset 'self'.", None)
+    assert "cpu-tiny" in found.expected
+    assert "sefl" not in found.expected
+    write("lone/slef.toml", "extends = './self.toml'\n")
+    assert fault(load, "lone/slef.toml").nearest is None
+    write("lone/selv.toml", "")
+    assert fault(load, "lone/slef.toml").nearest == "lone/selv.toml"
+
+
+def test_an_overlay_extends_overlays_however_it_is_found(load: Load, write: Write, members: Any) -> None:
+    write("presets/overlays/quick.toml", "[train]\nseed = 3\n")
+    write("presets/overlays/mine.toml", 'extends = "quick"\n[train]\nthreads = 1\n')
+    for ref in ("mine", "presets/overlays/mine.toml"):
+        assert check_file(ref, members=members).faults == ()
+        assert load(overlays=[ref]).train.seed == 3
+    write("presets/overlays/self.toml", 'extends = "self"\n')
+    for ref in ("self", "presets/overlays/self.toml"):
+        (found,) = check_file(ref, members=members).faults
+        assert "extends itself in a circle: it hides no other overlay 'self'" in found.what
+
+
+def test_a_file_below_the_one_that_hides_it_may_not_extend_it(load: Load, write: Write) -> None:
+    user = Path(os.environ["XDG_CONFIG_HOME"]) / "attnres/presets"
+    user.mkdir(parents=True)
+    (user / "mine.toml").write_text('extends = "mine"\n')
+    write("presets/mine.toml", 'extends = "mine"\n')
+    found = fault(load, "mine")
+    assert found.what.startswith(f"{user / 'mine.toml'} extends itself in a circle")
+    assert found.where == f"{user / 'mine.toml'}:1"
 
 
 def test_extends_of_what_is_not_there(load: Load, write: Write) -> None:
@@ -299,6 +351,9 @@ def test_set_of_names_that_are_not_there(load: Load) -> None:
     assert fault(load, sets=["train.sede=1"]).nearest == "seed"
     assert fault(load, sets=["trian.seed=1"]).nearest == "train"
     assert fault(load, sets=["sede=1"]).nearest == "train.seed"
+    assert fault(load, sets=["lr=1"]).nearest == "train.learning_rate"
+    assert fault(load, sets=["mbs=1"]).nearest == "train.micro_batch_sequences"
+    assert "dropped out" in fault(load, sets=["dropout=0.1"]).expected
     assert "[model]" in fault(load, sets=["train.d_model=1"]).expected
     assert fault(load, residual="block").nearest == "blocks"
 

@@ -105,3 +105,21 @@ def test_names_are_no_markup_and_no_template() -> None:
     assert coloured(figure, "light")["data"][-1]["name"] == "&lt;b&gt;%{y}&lt;/b&gt; &amp; @ink"
     assert figure["layout"]["xaxis"]["title"]["text"] == "&lt;i&gt;x&lt;/i&gt;"
     assert figure["layout"]["yaxis"]["ticktext"] == ["&lt;a&gt;", "b"]
+
+
+def test_a_point_stands_over_the_middle_of_its_name() -> None:
+    """Half a place on either side, so that no name has to reach beyond the edge."""
+    series = Series("arm", 0, (0.0, 1.0), (1.0, 2.0), joined=False)
+    view = Lines("k", "T", Axis("arm", names=("first", "second")), Axis("y"), (series,), "w")
+    assert interactive.figure(view)["layout"]["xaxis"]["range"] == [-0.5, 1.5]
+    assert "range" not in interactive.figure(LINES)["layout"]["xaxis"]
+
+
+def test_the_page_gets_every_name_whole() -> None:
+    """More than `figure` sets, for the page knows how many have room; as text, which the page makes markup."""
+    names = tuple(f"<b> & source {number}" for number in range(40))
+    series = Series("arm", 0, tuple(map(float, range(40))), (1.0,) * 40, joined=False)
+    view = Lines("k", "T", Axis("source", names=names), Axis("y"), (series,), "w")
+    assert interactive.names(view) == {"xaxis": list(names), "yaxis": []}
+    assert interactive.names(HEAT) == {"xaxis": ["a", "b"], "yaxis": ["r", "s"]}
+    assert interactive.names(LINES) == {"xaxis": [], "yaxis": []}

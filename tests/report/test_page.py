@@ -25,7 +25,13 @@ from attnres_cli.report.drawing import interactive
 from attnres_cli.report.page.elements import tag
 from attnres_cli.report.page.figures import picture_block, picture_data
 from attnres_cli.report.page.page import page
-from attnres_cli.report.page.tables import grid, notice_block, table_block
+from attnres_cli.report.page.tables import (
+    MOST_PRINTED_COLUMNS,
+    MOST_UNSCRIPTED_COLUMNS,
+    grid,
+    notice_block,
+    table_block,
+)
 from attnres_cli.report.picture import Axis, Heat, Lines, Series, Views, all_stills
 from attnres_cli.report.provenance import provenance
 from attnres_cli.report.table import Cell, Column, Table
@@ -335,6 +341,40 @@ def test_views_get_the_control_that_fits(names: tuple[str, ...], element: str, k
     lines = Lines("k", "T", Axis("x"), Axis("y"), (Series("s", 0, (0.0,), (1.0,)),), "words")
     tree = parse(picture_block(Views("k", "T", "by", names, (lines,) * len(names))))
     assert {each.attributes.get("type") for each in tree.all(element)} == {kind}
+
+
+def test_the_view_that_is_shown_is_named_for_those_without_controls() -> None:
+    lines = Lines("k", "T", Axis("x"), Axis("y"), (Series("s", 0, (0.0,), (1.0,)),), "words")
+    tree = parse(picture_block(Views("k", "T", "training step", ("10", "20"), (lines,) * 2, shown=1)))
+    words = tree.one("p", class_="caption chosen")
+    assert words.text == "Training step: 20; the HTML file switches between 2 in a browser with scripts."
+    assert words.one("b").text == "20"
+    alone = parse(picture_block(Views("k", "T", "training step", ("10",), (lines,))))
+    assert not any(each.attributes.get("class") == "caption chosen" for each in alone.all("p"))
+
+
+@pytest.mark.parametrize(
+    ("count", "classes"),
+    [
+        (MOST_UNSCRIPTED_COLUMNS, "scroll"),
+        (MOST_UNSCRIPTED_COLUMNS + 1, "scroll long"),
+        (MOST_PRINTED_COLUMNS, "scroll long"),
+        (MOST_PRINTED_COLUMNS + 1, "scroll long unprinted"),
+    ],
+)
+def test_a_table_that_paper_may_leave_out_says_so(count: int, classes: str) -> None:
+    columns = tuple(Column(f"c{number}", f"column {number}") for number in range(count))
+    tree = parse(grid(Table("t", "T", columns, ({each.key: "x" for each in columns},)), name="T"))
+    assert tree.one("div").attributes["class"] == classes
+    said = [each.text for each in tree.all("p")]
+    assert said == (
+        []
+        if classes == "scroll"
+        else [
+            f"Not printed: this table of {count} columns is wider than the paper. Its numbers stand in the HTML file "
+            "that was printed."
+        ]
+    )
 
 
 def test_twenty_long_runs_fit_into_eight_megabytes() -> None:

@@ -172,9 +172,9 @@ def test_a_verdict_is_not_read_while_runs_go_on(tmp_path: Path) -> None:
 def test_a_verdict_is_not_read_while_planned_runs_have_not_begun(tmp_path: Path) -> None:
     found = comparison([*baseline(tmp_path), *block(tmp_path)])
     for arm in (BASE, BLOCK):
-        [verdict] = paired_verdicts(replace(found, plan=Plan({arm: (f"{arm} seed 5",)})))
+        [verdict] = paired_verdicts(replace(found, plan=Plan({arm: (f"{arm} seed 5 is planned",)})))
         assert verdict.outcome == "unfinished"
-        assert f"{arm} seed 5 is planned and has not begun" in verdict.sentence
+        assert f"{arm} seed 5 is planned; looking before the end" in verdict.sentence
 
 
 def test_seeds_that_were_added_later_make_a_finding_exploratory(tmp_path: Path) -> None:

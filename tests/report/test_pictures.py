@@ -264,7 +264,21 @@ def test_an_axis_is_logarithmic_only_where_every_value_is_positive(tmp_path: Pat
 def test_depth_weights_are_means_over_the_runs_on_one_scale(root: Path, group: Comparison) -> None:
     found = {picture.key: heat_of(picture) for picture in pictures(group) if picture.key.startswith("depth-weights")}
     assert list(found) == ["depth-weights-attnres-block", "depth-weights-attnres-full"]
-    assert {(heat.low, heat.high, heat.diverging) for heat in found.values()} == {(0.0, 1.0, False)}
+    ((low, high, diverging),) = {(heat.low, heat.high, heat.diverging) for heat in found.values()}
+    assert (low, diverging) == (0.0, False)
+    choosing = sorted(
+        weight
+        for each in found.values()
+        for row in each.values
+        if len(weights := [value for value in row if value is not None]) > 2
+        for weight in weights
+    )
+    assert (
+        sum(weight <= high for weight in choosing)
+        >= 0.95 * len(choosing)
+        > sum(weight <= high - 0.05 for weight in choosing)
+    )
+    assert all(f"Colours end at {high:g}" in heat.caption for heat in found.values())
     heat = found["depth-weights-attnres-block"]
     written = json.loads((root / "attnres-block-s0" / "probed" / "step-000100" / "depth-weights.json").read_text())
     for row, (site, values) in enumerate(zip(written["summary"]["sites"], heat.values, strict=True)):
@@ -272,6 +286,78 @@ def test_depth_weights_are_means_over_the_runs_on_one_scale(root: Path, group: C
         assert values == tuple(None if name not in weights else pytest.approx(weights[name]) for name in heat.columns)
         kind = site["kind"].replace("_", "-")
         assert heat.rows[row] == (kind if kind == "output" else f"{kind} {site['ordinal'] // 2}")
+
+
+def test_the_weights_of_a_deep_model_are_told_apart_by_their_colours(tmp_path: Path) -> None:
+    """Half of them are below 0.05: on a scale from 0 to 1 all of those have one colour."""
+    run = fabricate(tmp_path, "deep", residual=FULL_SCHEME, change={"model.transformer_blocks": 24}, observed=False)
+    sites = [
+        {"ordinal": n, "kind": ("attention", "feed_forward")[n % 2], "sources": [f"source {m}" for m in range(n + 1)],
+         "mean": [2 * (m + 1) / ((n + 1) * (n + 2)) for m in range(n + 1)]}
+        for n in range(48)
+    ]  # fmt: skip
+    run.append_observation({"step": 100, "tokens": 1, "observer": "depth_weights", "summary": {"sites": sites}})
+    heat = heat_of(next(each for each in pictures(alone(run)) if each.key.startswith("depth-weights")))
+    shares = [heat.share(value) for row in heat.values[2:] for value in row if value is not None]
+    assert sorted(shares)[len(shares) // 2] > 0.1
+    assert sum(share == 1.0 for share in shares) <= 0.05 * len(shares)
+    assert heat.values[0][0] == 1.0, "the number stays, whatever its colour"
+
+
+def test_with_two_sources_at_most_the_scale_is_that_of_all_shares(tmp_path: Path) -> None:
+    run = fabricate(tmp_path, "a", residual=BLOCK_SCHEME, observed=False)
+    site = {"ordinal": 1, "kind": "feed_forward", "sources": ["embedding", "block 1"], "mean": [0.25, 0.75]}
+    run.append_observation({"step": 100, "tokens": 1, "observer": "depth_weights", "summary": {"sites": [site]}})
+    heat = heat_of(next(each for each in pictures(alone(run)) if each.key.startswith("depth-weights")))
+    assert (heat.low, heat.high) == (0.0, 1.0)
+
+
+# ---------------------------------------------------------------------- probes beside observers
+
+
+def test_a_mean_is_over_probes_only_where_every_run_was_probed_alike(tmp_path: Path) -> None:
+    """A probe looks at other tokens than the observers: a mean over some of both is a mean of nothing."""
+    runs = [
+        *fabricate_arm(tmp_path, "prenorm", better_by=(0.0, 0.0)),
+        *fabricate_arm(tmp_path, "block", residual=BLOCK_SCHEME, better_by=(0.05, 0.06), began=1),
+    ]
+    keys = ("stream-rms", "parameter-gradients", "depth-weights-block")
+
+    def found() -> dict[str, Picture]:
+        return {each.key: each for each in pictures(comparison(runs)) if each.key in keys}
+
+    before = found()
+    for run in runs[1:]:
+        fabricate_probes(run, better_by=0.3)
+    for key, picture in found().items():
+        view, same = still(picture), still(before[key])
+        assert to_dict(view) == to_dict(same) | {"caption": view.caption}, key
+        assert "Probed at" not in view.caption
+        if key != "depth-weights-block":
+            expected = "Shown is what the observers recorded in training (1 of 2 runs of prenorm probed)."
+            assert expected in view.caption
+    fabricate_probes(runs[0], better_by=0.3)
+    for key, picture in found().items():
+        view = still(picture)
+        assert "Probed at step 100 on 8,192 validation tokens." in view.caption
+        if isinstance(view, Lines):
+            assert view.series != lines_of(before[key]).series
+    described = runs[0].path / "probed" / "step-000100" / "magnitudes.json"
+    described.write_text(described.read_text().replace('"tokens": 8192', '"tokens": 4096'))
+    view = still(found()["stream-rms"])
+    assert to_dict(view) == to_dict(still(before["stream-rms"])) | {"caption": view.caption}
+    assert "(probed at different steps or on different tokens)" in view.caption
+
+
+def test_without_observers_the_probes_are_shown_and_the_caption_counts_them(tmp_path: Path) -> None:
+    runs = [
+        *fabricate_arm(tmp_path, "prenorm", better_by=(0.0, 0.0), observed=False),
+        *fabricate_arm(tmp_path, "block", residual=BLOCK_SCHEME, better_by=(0.05, 0.06), began=1, observed=False),
+    ]
+    for run in runs[1:]:
+        fabricate_probes(run)
+    view = still(next(each for each in pictures(comparison(runs)) if each.key == "stream-rms"))
+    assert "Probed at step 100 on 8,192 validation tokens; 1 of 2 runs of prenorm probed." in view.caption
 
 
 def test_weights_that_are_no_shares_get_a_scale_around_zero(tmp_path: Path) -> None:
@@ -401,7 +487,8 @@ def check_still(view: Lines | Heat) -> None:
         assert len(view.values) == len(view.rows)
         assert all(len(row) == len(view.columns) for row in view.values)
         known = [value for row in view.values for value in row if value is not None]
-        assert view.low <= min(known) <= max(known) <= view.high
+        assert view.low <= min(known)
+        assert max(known) <= view.high or f"colours end at {view.high:g}" in view.caption.lower(), view.key
         return
     for series in view.series:
         assert len(series.x) == len(series.y)

@@ -73,11 +73,13 @@ def test_without_an_evaluation_within_the_budget_the_sign_is_unknown(tmp_path: P
     change = {"eval.every_steps": 100}
     verdict = judge(tmp_path, better_by=0.3, flops_per_token=1.1e6, a={"change": change}, change=change)
     assert (verdict.holds_at_equal or {})["FLOPs"] is None
-    assert "At equal FLOPs: unknown." in verdict.sentence
+    assert "At equal FLOPs: unknown, since B takes 1.1× per token and has no evaluation before" in verdict.sentence
 
 
 def test_equal_seconds_need_a_bench(tmp_path: Path) -> None:
-    assert (judge(tmp_path, better_by=0.05).holds_at_equal or {})["seconds"] is None
+    verdict = judge(tmp_path, better_by=0.05)
+    assert (verdict.holds_at_equal or {})["seconds"] is None
+    assert "At equal seconds: unknown, since these arms were not timed beside each other." in verdict.sentence
 
 
 def test_equal_seconds_are_judged_by_the_upper_end_of_the_interval(tmp_path: Path) -> None:

@@ -201,5 +201,6 @@ def test_a_broken_run_has_facts_all_the_same(tmp_path: Path) -> None:
     run.manifest_path.write_text('{"data": 3}')
     run.resolved_toml.write_text("[model")
     facts = facts_of(run)
-    assert len(facts.unreadable) == 1
+    assert [each.partition(" of run")[0] for each in facts.unreadable] == ["The manifest", "The resolved preset"]
+    assert "'data' is not a table" in facts.unreadable[0]
     assert facts["manifest.data.data_hash"] is None

@@ -21,6 +21,7 @@ from attnres_cli.runs.files import (
     write_json,
     write_whole,
 )
+from attnres_cli.runs.reading import parsed_toml
 
 
 def test_write_whole_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -116,6 +117,36 @@ def test_a_json_file_that_holds_no_object_is_an_error(tmp_path: Path) -> None:
     path.write_text("[1]")
     with pytest.raises(ValueError, match="no JSON object"):
         read_json(path)
+
+
+UNUSABLE = {
+    "brackets": "[" * 100_000,
+    "deep": '{"a": ' * 200 + "1" + "}" * 200,
+    "101 digits": '{"a": 1' + "0" * 100 + "}",
+    "5,000 digits": '{"a": 1' + "0" * 5000 + "}",
+    "half a character": '{"a": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE)
+def test_what_cannot_be_computed_with_is_no_json(text: str, tmp_path: Path) -> None:
+    """Not the error of a parser that gave up, or of whoever uses the value later."""
+    path = tmp_path / "file"
+    path.write_text(text)
+    with pytest.raises(ValueError):
+        read_json(path)
+    path.write_text('{"step": 1}\n' + text + '\n{"step": 2, "loss": NaN, "name": "\\u00e9"}\n')
+    found = read_rows(path)
+    assert found.rows == [{"step": 1}, {"step": 2, "loss": None, "name": "é"}]
+    assert found.torn == 1
+    assert read_last_rows(path).rows == found.rows[-len(read_last_rows(path).rows) :]
+
+
+def test_toml_is_read_with_the_same_care() -> None:
+    assert parsed_toml("a = [1, 2.5]\n[b]\nc = 'x'") == {"a": [1, 2.5], "b": {"c": "x"}}
+    for text in ("a = " + "[" * 5000, "a = 1" + "0" * 120, "a = 2026-01-01", ".".join("a" * 60) + " = 1", "a ="):
+        with pytest.raises(ValueError):
+            parsed_toml(text)
 
 
 plain_values = st.recursive(

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from attnres_cli.data.documents import TokenFile
 from attnres_cli.data.file_patterns import find_files, missing_files
-from attnres_cli.errors import Fault, UserError
+from attnres_cli.errors import Fault, UserError, plural
 from attnres_cli.preset.schema import DataConfig, FilePath, PositiveInt
 
 HEADER_BYTES = 256 * 4
@@ -82,7 +82,7 @@ def _open(name: str, path: Path, dtype: Literal["uint16", "uint32"], part: Liter
         return TokenFile(name, path, HEADER_BYTES, num_tokens, dtype, part)
     if file_bytes % bytes_per_token:
         raise UserError(
-            f"{name} has {file_bytes:,} bytes, which is no whole number of {dtype} ids.",
+            f"{name} has {file_bytes:,} {plural(file_bytes, 'byte')}, which is no whole number of {dtype} ids.",
             where=str(path),
             expected=f"a file of {dtype} ids, {bytes_per_token} bytes each",
         )
@@ -98,7 +98,8 @@ def _tokens_by_header(name: str, path: Path, start: bytes, file_bytes: int, byte
     expected_bytes = HEADER_BYTES + num_tokens * bytes_per_token
     if num_tokens < 1 or file_bytes != expected_bytes:
         raise UserError(
-            f"The header of {name} promises {num_tokens:,} tokens, {expected_bytes:,} bytes; it has {file_bytes:,}.",
+            f"The header of {name} promises {num_tokens:,} {plural(num_tokens, 'token')}, {expected_bytes:,} bytes; "
+            f"it has {file_bytes:,}.",
             where=str(path),
             expected="a whole file, and data.dtype as it was written",
         )

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from attnres_cli.report import palette
 from attnres_cli.report.drawing._image_page import GRID, QUIET, Words, finish, look, new_axes
 from attnres_cli.report.drawing._image_scales import set_ticks
-from attnres_cli.report.picture import Lines, Series
+from attnres_cli.report.picture import Lines, Series, as_drawn
 
 HEIGHT_INCHES = 1.75
 BAND_OPACITY = 0.17
@@ -19,6 +19,7 @@ BAND_OPACITY = 0.17
 
 def draw_curves(picture: Lines, *, bare: bool) -> Figure:
     figure, axes = new_axes()
+    picture = as_drawn(picture)
     if picture.zero:
         axes.axhline(0.0, color=QUIET, linewidth=0.7, zorder=1)
     for series in sorted(picture.series, key=lambda each: -each.place):  # the baseline on top

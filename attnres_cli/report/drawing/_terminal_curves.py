@@ -7,7 +7,7 @@ from itertools import pairwise
 from attnres_cli.report.drawing._terminal_scale import Scale
 from attnres_cli.report.drawing._terminal_words import folded, legend, markers_of, padded, shortened
 from attnres_cli.report.numbers import short_count
-from attnres_cli.report.picture import Axis, Lines, Numbers, Series
+from attnres_cli.report.picture import Axis, Lines, Numbers, Series, as_drawn
 
 HEIGHT_ROWS = 14
 LABEL_EVERY_ROWS = 4
@@ -19,6 +19,7 @@ Cells = list[list[str]]
 def draw_curves(picture: Lines, width: int) -> tuple[tuple[str, ...], str]:
     """(lines, the letters that draw the curves). Where several curves meet a cell shows "*"; a dashed one is drawn with
     "-"."""
+    picture = as_drawn(picture)
     values = [y for series in picture.series for y in series.y if y is not None]
     if not values:
         return (NOTHING,), ""

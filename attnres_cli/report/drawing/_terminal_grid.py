@@ -127,12 +127,18 @@ def _headings(picture: Heat, layout: _Layout) -> list[str]:
 def _scale_bar(picture: Heat, decimals: int, line: int, width: int | None) -> tuple[str, list[Heated]]:
     """The colours from one end of the scale to the other."""
     low, high = (f"{end:.{decimals}f}" for end in (picture.low, picture.high))
+    high = f"≥ {high}" if _goes_beyond(picture) else high
     cells = SCALE_CELLS if width is None else max(2, min(SCALE_CELLS, width - len(low) - len(high) - 2))
     heats = [
         Heated(line, len(low) + 1 + cell, len(low) + 2 + cell, cell / (cells - 1), picture.diverging)
         for cell in range(cells)
     ]
     return f"{low} {' ' * cells} {high}", heats
+
+
+def _goes_beyond(picture: Heat) -> bool:
+    """Whether the last colour also stands for what lies beyond the scale."""
+    return any(value is not None and value > picture.high for row in picture.values for value in row)
 
 
 def _words(picture: Heat, layout: _Layout, decimals: int) -> list[str]:
@@ -142,7 +148,8 @@ def _words(picture: Heat, layout: _Layout, decimals: int) -> list[str]:
         step = (picture.high - picture.low) / STEPS
         ends = (picture.low, picture.low + step, picture.high - step, picture.high)
         first, second, third, fourth = (f"{end:.{max(decimals, 2)}f}" for end in ends)
-        said.append(f"0: {first} to {second} … 9: {third} to {fourth}; {EMPTY} nothing")
+        beyond = " and above" if _goes_beyond(picture) else ""
+        said.append(f"0: {first} to {second} … 9: {third} to {fourth}{beyond}; {EMPTY} nothing")
     if _are_numbered(picture, layout):
         said.append(_numbered(picture, layout))
     left_out = [

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from attnres_cli.report import palette
-from attnres_cli.report.picture import Axis, Heat, Lines, Numbers, Series
+from attnres_cli.report.picture import Axis, Heat, Lines, Numbers, Series, as_drawn
 from attnres_cli.report.thinning import thinned
 from attnres_cli.report.visible import visible
 
@@ -40,6 +40,13 @@ Figure = dict[str, Any]
 def figure(view: Lines | Heat) -> Figure:
     """{"data": traces, "layout": layout} in Plotly's words."""
     return _lines(view) if isinstance(view, Lines) else _heat(view)
+
+
+def names(view: Lines | Heat) -> dict[str, list[str]]:
+    """What stands at 0, 1, 2 … on either axis, whole and as read; empty on an axis of numbers. Whoever knows how wide
+    the page is sets them better than `figure`, which does not know it."""
+    across, down = (view.x.names, view.y.names) if isinstance(view, Lines) else (view.columns, view.rows)
+    return {"xaxis": [visible(name) for name in across], "yaxis": [visible(name) for name in down]}
 
 
 def thinning_words(view: Lines | Heat) -> str:
@@ -72,12 +79,15 @@ def colours() -> dict[str, dict[str, str]]:
 
 
 def _lines(view: Lines) -> Figure:
-    areas = [area for series in view.series for area in bands(series)]
+    areas = [area for series in as_drawn(view).series for area in bands(series)]
     curves = [_curve(series, view) for series in view.series]
     layout = _layout(view.x, view.y, LINES_PIXELS)
     layout["xaxis"] |= _whole_ticks([x for series in view.series for x in series.x])
     # Over curves the nearest points speak, however few there are.
     layout |= {"hovermode": "closest"} if view.x.names else {"hovermode": "x unified", "hoverdistance": -1}
+    if view.x.names:
+        # Half a place on either side, so that the first and the last point stand over the middle of their names.
+        layout["xaxis"] |= {"range": [-0.5, len(view.x.names) - 0.5]}
     layout["xaxis"] |= {"spikecolor": "@quiet", "spikethickness": 1}
     y = layout["yaxis"]
     if view.y_range is not None:

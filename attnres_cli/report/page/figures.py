@@ -40,7 +40,7 @@ def picture_block(picture: Picture) -> Html:
         "figure",
         tag("h3", picture.title, id=f"title-{key}"),
         tag("p", _takeaway(picture, first), class_="takeaway", id=f"words-{key}", aria_live="polite"),
-        _controls(picture) if isinstance(picture, Views) and len(picture.views) > 1 else None,
+        *((_controls(picture), _shown_view(picture)) if isinstance(picture, Views) and len(picture.views) > 1 else ()),
         _legend(picture),
         tag(
             "div", class_="plot js-only", role="img", aria_labelledby=f"title-{key}", aria_describedby=f"words-{key}",
@@ -89,6 +89,7 @@ def _view(view: Lines | Heat) -> dict[str, Any]:
     return {
         "caption": _caption(view),
         "figure": interactive.figure(view),
+        "names": interactive.names(view),
         # Which curve of the legend each trace belongs to, so that it can be hidden with it.
         "owners": _owners(view),
         "table": {
@@ -129,6 +130,13 @@ def _controls(picture: Views) -> Html:
     if len(picture.names) <= MOST_BUTTONS:
         return _buttons(picture)
     return _choice(picture)
+
+
+def _shown_view(picture: Views) -> Html:
+    """Which view is shown, where the controls do not say it: on paper, and without a script."""
+    others = f"; the HTML file switches between {len(picture.names)} in a browser with scripts."
+    name = tag("b", picture.names[picture.shown], data_shown=True)
+    return tag("p", f"{picture.by[0].upper()}{picture.by[1:]}: ", name, others, class_="caption chosen")
 
 
 def _slider(picture: Views) -> Html:

@@ -1,4 +1,3 @@
-"use strict";
 /* Draws the pictures of the page and serves its controls. Without it the page holds the same numbers as tables. */
 (async () => {
   const packed = Uint8Array.from(atob(document.getElementById("data").textContent), (each) => each.charCodeAt(0));
@@ -52,6 +51,7 @@
       const { name, words, caption } = this.view;
       this.element.querySelector(".takeaway").textContent = words;
       this.element.querySelector("figcaption").textContent = caption;
+      this.element.querySelector("[data-shown]").textContent = name;
       const slider = this.element.querySelector("input[type=range]");
       if (slider) {
         slider.setAttribute("aria-valuetext", `${slider.labels[0].textContent} ${name}`);
@@ -69,19 +69,18 @@
 
     draw() {
       this.isDrawn = true;
-      const { figure, owners } = this.view;
+      const { figure, owners, names } = this.view;
       const { data, layout } = coloured(figure);
       data.forEach((trace, index) => {
         trace.visible = !this.hidden.has(owners[index]);
       });
       layout.dragmode = isCoarse ? false : "zoom";
-      if (printing) {
-        layout.width = PRINTED_WIDTH_PIXELS;
-        if (data[0]?.type !== "heatmap") layout.height = PRINTED_HEIGHT_PIXELS;
-      } else {
-        layout.autosize = true;
-      }
-      return Plotly.react(this.plot, data, layout, { displayModeBar: false, responsive: true, scrollZoom: false });
+      const isGrid = data[0]?.type === "heatmap";
+      this.width = printing ? PRINTED_WIDTH_PIXELS : this.plot.clientWidth;
+      layout.width = this.width;
+      if (printing && !isGrid) layout.height = PRINTED_HEIGHT_PIXELS;
+      fitNames(layout, names, this.width, isGrid);
+      return Plotly.react(this.plot, data, layout, { displayModeBar: false, scrollZoom: false });
     }
 
     /* The data table of the view that is shown, as the page's writer made that of the first one. */
@@ -144,6 +143,19 @@
     }
   };
 
+  /* A page of another width has another room for names. */
+  let waiting = 0;
+  const fitted = new ResizeObserver(() => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      for (const figure of figures) {
+        const isOther = !printing && figure.isDrawn && figure.plot.clientWidth !== figure.width;
+        if (isOther && figure.plot.clientWidth) figure.draw();
+      }
+    }, 100);
+  });
+  for (const { plot } of figures) fitted.observe(plot);
+
   // ---------------------------------------------------------------- colours
   for (const choice of document.querySelectorAll("input[name=theme]")) {
     choice.addEventListener("change", () => {
@@ -202,14 +214,18 @@
 
   // ---------------------------------------------------------------- paper
   let closed = [];
+  let asOnScreen = () => {};
   window.addEventListener("beforeprint", () => {
+    if (printing) return;
     printing = true;
     closed = [...document.querySelectorAll("details:not([open])")];
     for (const details of closed) details.open = true;
+    asOnScreen = tablesOnPaper();
     figures.forEach((figure) => figure.draw());
   });
   window.addEventListener("afterprint", () => {
     printing = false;
+    asOnScreen();
     for (const details of closed) details.open = false;
     redraw();
   });

@@ -24,6 +24,8 @@ from attnres_cli.report.table import Table
 from attnres_cli.runs.files import json_text
 
 _FOLDER = Path(__file__).parent
+# One script: the first two hold what the last one calls.
+_SCRIPT_FILES = ("names.js", "paper.js", "page.js")
 
 
 def page(report: Report, plotly_js: str, *, command: str, written: datetime | None = None) -> str:
@@ -33,7 +35,8 @@ def page(report: Report, plotly_js: str, *, command: str, written: datetime | No
     """
     pictures = {picture.key: picture_data(picture) for picture in all_pictures(report)}
     data = {"colours": interactive.colours(), "pictures": pictures}
-    scripts = [*([plotly_js] if pictures else []), (_FOLDER / "page.js").read_text(encoding="utf-8")]
+    script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in _SCRIPT_FILES)
+    scripts = [*([plotly_js] if pictures else []), script]
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

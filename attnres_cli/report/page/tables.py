@@ -8,6 +8,11 @@ from attnres_cli.report.page.elements import Html, joined, tag, text
 from attnres_cli.report.palette import css
 from attnres_cli.report.table import Cell, Column, Shown, Table
 
+# Tables of more columns are left out of print: a sheet holds a dozen of them, and nobody lays out many sheets.
+MOST_PRINTED_COLUMNS = 40
+# Without the script, which sets wider tables in parts, so are these.
+MOST_UNSCRIPTED_COLUMNS = 12
+
 
 def table_block(table: Table) -> Html:
     """The table under its title, in a box of its own that scrolls where the page is too narrow for it."""
@@ -30,11 +35,24 @@ def grid(table: Table, *, label: str | None = None, name: str | None = None) -> 
     heads = zip(table.columns, shown.headings, shown.units, strict=True)
     head = tag("tr", *(_heading(column, heading, unit) for column, heading, unit in heads))
     body = [_row(table, shown, number) for number in range(len(table.rows))]
-    return tag(
+    box = tag(
         "div",
         tag("table", tag("thead", head), tag("tbody", *body)),
-        class_="scroll", role="region", tabindex="0", aria_labelledby=label, aria_label=name,
+        class_=_box_classes(len(table.columns)), role="region", tabindex="0", aria_labelledby=label, aria_label=name,
     )  # fmt: skip
+    if len(table.columns) <= MOST_UNSCRIPTED_COLUMNS:
+        return box
+    left_out = (
+        f"Not printed: this table of {len(table.columns)} columns is wider than the paper. Its numbers stand in the "
+        "HTML file that was printed."
+    )
+    return joined(box, tag("p", left_out, class_="caption left-out"))
+
+
+def _box_classes(num_columns: int) -> str:
+    if num_columns <= MOST_UNSCRIPTED_COLUMNS:
+        return "scroll"
+    return "scroll long" if num_columns <= MOST_PRINTED_COLUMNS else "scroll long unprinted"
 
 
 def notice_block(notice: Notice, *, heading: str = "h3") -> Html:

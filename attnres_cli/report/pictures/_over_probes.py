@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.picture import Axis, Lines, Series
-from attnres_cli.report.pictures._probed import Probed, probe_words, probed
+from attnres_cli.report.pictures._probed import Probed, partly_words, probe_words, probed
 from attnres_cli.report.pictures._series import Curve, in_order, mean_curve, sentences, series_of, told
 
 
@@ -65,12 +65,6 @@ def curve_of(found: Sequence[Probed], name: str) -> Curve | None:
         own = next(each for each in found if each.numbers(name))
         return Curve(lists[0], own.numbers(f"{name}_low"), own.numbers(f"{name}_high"))
     return mean_curve(lists)
-
-
-def partly_words(arm: Arm, found: Sequence[Probed]) -> str:
-    """Which arm was not probed whole: "1 of 3 runs of prenorm probed"."""
-    count = len(arm.counted)
-    return f"{len(found)} of {count} runs of {arm.title} probed" if 0 < len(found) < count else ""
 
 
 def interval_words(found: Sequence[Probed], series: Sequence[Series]) -> str:

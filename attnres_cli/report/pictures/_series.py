@@ -114,9 +114,7 @@ def on_fitting_scale(lines: Sequence[Lines], *, linear: bool = False) -> tuple[L
     room = max((1 if logarithmic else 2) * (high - low), margin)
     limits = [value for each in lines for series in each.series for value in _limits(series)]
     if logarithmic:
-        floor = back(low - room)
-        lines = [replace(each, series=tuple(_above(series, floor) for series in each.series)) for each in lines]
-        limits = [max(value, floor) for value in limits]
+        limits = [max(value, back(low - room)) for value in limits]
     bottom = min([low - margin, *(max(forth(value), low - room) for value in limits)])
     top = max([high + margin, *(min(forth(value), high + room) for value in limits)])
     if not logarithmic and min(y) >= 0 and 0.0 not in y:
@@ -128,13 +126,6 @@ def on_fitting_scale(lines: Sequence[Lines], *, linear: bool = False) -> tuple[L
 def _limits(series: Series) -> list[float]:
     """Ends of the intervals."""
     return [value for side in (series.low, series.high) for value in side or () if value is not None]
-
-
-def _above(series: Series, floor: float) -> Series:
-    """With lower ends that a logarithm has."""
-    if series.low is None:
-        return series
-    return replace(series, low=tuple(None if value is None else max(value, floor) for value in series.low))
 
 
 # ---------------------------------------------------------------------- words

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from attnres_cli.report.arms import Arm
@@ -10,60 +12,106 @@ from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.picture import Axis, Heat, Numbers, Picture, Views
 from attnres_cli.report.pictures._over_depth import MOST_STEPS, evenly
-from attnres_cli.report.pictures._probed import probed
+from attnres_cli.report.pictures._probed import (
+    Probed,
+    may_be_averaged,
+    observers_words,
+    partly_words,
+    probe_words,
+    probed,
+)
 from attnres_cli.report.pictures._series import in_order, key_for, mean_curve, sentences
 
 ORDER = 40
 # kind of a site → how people call it
 KINDS = {"attention": "attention", "feed_forward": "feed-forward"}
 Sites = tuple[Mapping[str, Any], ...]
+# With two sources one of them has half of the weight at least, and says little of what the model prefers.
+SOURCES_OF_A_CHOICE = 3
+# So large a share of their weights is told apart by its colour.
+SHARE_BELOW = 0.95
+ROUNDING = 1e-9  # a weight that is a round number but for its last bit needs no larger one
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What an arm has: its sites by step, ascending, means over `runs` of its runs. words: by step, what was probed."""
+
+    steps: Mapping[int, Sites]
+    runs: int
+    words: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The ends of the colours, and what is to be said of them."""
+
+    low: float
+    high: float
+    words: str
 
 
 def build(comparison: Comparison) -> list[Picture]:
     """One per arm that mixes over depth, all on one colour scale."""
-    by_arm = {arm.label: _by_step(arm) for arm in in_order(comparison)}
-    weights = [
-        weight
-        for steps in by_arm.values()
-        for sites in steps.values()
-        for site in sites
-        for weight in site["mean"]
-        if weight is not None
-    ]
-    if not weights:
+    recorded = [(arm, found) for arm, found in _recorded(comparison) if found.steps]
+    if not recorded:
         return []
-    low, high = min(0.0, *weights), max(1.0, *weights)
+    scale = _scale([site for _, found in recorded for sites in found.steps.values() for site in sites])
+    return [_views(comparison, arm, found, scale) for arm, found in recorded]
+
+
+def _scale(sites: Sequence[Mapping[str, Any]]) -> _Scale:
+    """From 0 to where nearly all weights of the sites that choose among several sources are below it: in a deep model
+    no weight comes near 1 but where there is little choice, and on a scale up to there all the others look alike."""
+    weights = [weight for site in sites for weight in site["mean"] if weight is not None]
+    low, high = min([0.0, *weights]), max([1.0, *weights])
     if low < 0:  # a scheme whose weights are no shares
-        low, high = -max(-low, high), max(-low, high)
-    return [
-        _views(comparison, arm, steps, (low, high)) for arm in in_order(comparison) if (steps := by_arm[arm.label])
-    ]  # fmt: skip
+        end = max(-low, high)
+        return _Scale(-end, end, "")
+    choosing = sorted(
+        weight for site in sites if len(site["mean"]) >= SOURCES_OF_A_CHOICE for weight in site["mean"] if weight
+    )
+    if not choosing:
+        return _Scale(low, high, "")
+    among = choosing[min(len(choosing) - 1, int(SHARE_BELOW * len(choosing)))]
+    unit = 0.05 if among > 0.1 else 0.01
+    end = round(math.ceil(among / unit - ROUNDING) * unit, 2)
+    if not 0 < end < high:
+        return _Scale(low, high, "")
+    words = (
+        f"colours end at {end:g}, below which {SHARE_BELOW:.0%} of the weights are where there are "
+        f"{SOURCES_OF_A_CHOICE} sources or more; larger ones have the last colour"
+    ).replace("%", " %")
+    return _Scale(low, end, words)
 
 
-def _views(comparison: Comparison, arm: Arm, steps: Mapping[int, Sites], scale: tuple[float, float]) -> Picture:
-    views = tuple(_heat(comparison, arm, step, sites, scale) for step, sites in steps.items())
+def _views(comparison: Comparison, arm: Arm, found: _Recorded, scale: _Scale) -> Picture:
+    views = tuple(_heat(comparison, arm, step, found, scale) for step in found.steps)
     if len(views) == 1:
         return views[0]
     title = f"Depth weights of {arm.title}"
-    names = tuple(f"{step:,}" for step in steps)
+    names = tuple(f"{step:,}" for step in found.steps)
     return Views(views[0].key, title, "training step", names, views, len(views) - 1)
 
 
-def _heat(comparison: Comparison, arm: Arm, step: int, sites: Sites, scale: tuple[float, float]) -> Heat:
+def _heat(comparison: Comparison, arm: Arm, step: int, found: _Recorded, scale: _Scale) -> Heat:
+    sites = found.steps[step]
     columns = tuple(dict.fromkeys(source for site in sites for source in site["sources"]))
     values = tuple(_row(site, columns) for site in sites)
     rows = tuple(site_name(site) for site in sites)
     title = f"Depth weights of {arm.title}, step {step:,}"
-    count = len(arm.observing("depth_weights")) or len(arm.counted)
     caption = sentences(
         "weight that each sublayer gives to each source, mean over the tokens of a fixed validation batch",
-        f"mean over {count} runs" if count > 1 else "",
+        f"mean over {found.runs} runs" if found.runs > 1 else "",
         "empty: that source does not exist yet",
+        scale.words,
         "colour scale shared by all arms" if len(comparison.arms) > 1 else "",
+        found.words.get(step, ""),
     )
     return Heat(
         key_for("depth-weights", comparison, arm), title, Axis("source"), Axis("sublayer"), columns, rows, values,
-        Axis("mean weight"), *scale, _told(title, rows, columns, values), caption, diverging=scale[0] < 0,
+        Axis("mean weight"), scale.low, scale.high, _told(title, rows, columns, values), caption,
+        diverging=scale.low < 0,
     )  # fmt: skip
 
 
@@ -99,36 +147,60 @@ def _told(title: str, rows: Sequence[str], columns: Sequence[str], values: Seque
 # ---------------------------------------------------------------------- from the files
 
 
-def _by_step(arm: Arm) -> dict[int, Sites]:
-    """Step, ascending → the sites with their mean weights over the runs of the arm that recorded them."""
-    recorded = [found for run in arm.counted if (found := _of_run(run))]
-    common = sorted(set.intersection(*(set(each) for each in recorded))) if recorded else []
-    found = {step: _mean_sites([each[step] for each in recorded]) for step in evenly(common, MOST_STEPS)}
-    return {step: sites for step, sites in found.items() if sites}
+def _recorded(comparison: Comparison) -> list[tuple[Arm, _Recorded]]:
+    """A probe, which looked at more tokens, goes before the observers where every run that mixes has the same, and
+    where there are no observers."""
+    arms = in_order(comparison)
+    observed = {run.path: _observed(run) for arm in arms for run in arm.counted}
+    probes = {run.path: each for arm in arms for run in arm.counted if (each := _probe(run)) is not None}
+    mixing = [path for path, steps in observed.items() if steps or path in probes]
+    are_shown = may_be_averaged([probes.get(path) for path in mixing]) or not any(observed.values())
+    found = []
+    for arm in arms:
+        of_runs = [
+            {**observed[run.path], **_steps(probes.get(run.path))} if are_shown else observed[run.path]
+            for run in arm.counted
+        ]
+        its_probes = [probes[run.path] for run in arm.counted if run.path in probes]
+        words = {
+            step: _words(arm, its_probes, step, are_shown=are_shown) for step in {each.step for each in its_probes}
+        }
+        found.append((arm, _of_arm([each for each in of_runs if each], words)))
+    return found
 
 
-def _of_run(run: ComparedRun) -> dict[int, Sites]:
-    """A probe, which looked at more tokens, goes before the observer."""
-    found = {step: _sites(row.get("summary")) for step, row in run.observed.get("depth_weights", {}).items()}
-    probe = probed(run, "depth-weights")
-    if probe is not None:
-        found[probe.step] = _sites(probe.summary)
-    return {step: sites for step, sites in found.items() if sites}
+def _words(arm: Arm, probes: Sequence[Probed], step: int, *, are_shown: bool) -> str:
+    if not are_shown:
+        return observers_words([arm], probes)
+    of_step = [each for each in probes if each.step == step]
+    return "; ".join(said for said in (probe_words(of_step), partly_words(arm, of_step)) if said)
 
 
-def _sites(summary: object) -> Sites:
-    """The sites that say what they take from where; anything else in the record is passed over."""
-    listed = summary.get("sites") if isinstance(summary, Mapping) else None
-    return tuple(
-        site
-        for site in (listed if isinstance(listed, list) else [])
-        if isinstance(site, Mapping)
-        and isinstance(site.get("ordinal"), int)
-        and isinstance(site.get("sources"), list)
-        and isinstance(site.get("mean"), list)
-        and len(site["sources"]) == len(site["mean"]) > 0
-        and all(isinstance(weight, (int, float)) for weight in site["mean"])
-    )
+def _of_arm(runs: Sequence[Mapping[int, Sites]], words: Mapping[int, str]) -> _Recorded:
+    """At the steps that all of its recorded runs share."""
+    common = sorted(set.intersection(*(set(each) for each in runs))) if runs else []
+    steps = {step: _mean_sites([each[step] for each in runs]) for step in evenly(common, MOST_STEPS)}
+    return _Recorded({step: sites for step, sites in steps.items() if sites}, len(runs), words)
+
+
+def _observed(run: ComparedRun) -> dict[int, Sites]:
+    rows = run.observed.get("depth_weights", {})
+    return {step: sites for step, row in rows.items() if (sites := _sites(row.get("summary")))}
+
+
+def _probe(run: ComparedRun) -> Probed | None:
+    found = probed(run, "depth-weights")
+    return found if found is not None and _sites(found.summary) else None
+
+
+def _steps(probe: Probed | None) -> dict[int, Sites]:
+    return {} if probe is None else {probe.step: _sites(probe.summary)}
+
+
+def _sites(summary: Mapping[str, Any] | None) -> Sites:
+    """The sites that say what they take from where; their shapes are checked where the files are read."""
+    listed = (summary or {}).get("sites") or ()
+    return tuple(site for site in listed if site is not None and site.get("mean") and None not in site["mean"])
 
 
 def _mean_sites(runs: Sequence[Sites]) -> Sites:

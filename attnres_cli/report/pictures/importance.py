@@ -9,8 +9,8 @@ from typing import Any
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.picture import Axis, Lines, Picture, Series, Views
-from attnres_cli.report.pictures._over_probes import interval_words, partly_words, probed_runs
-from attnres_cli.report.pictures._probed import Probed, probe_words
+from attnres_cli.report.pictures._over_probes import interval_words, probed_runs
+from attnres_cli.report.pictures._probed import Probed, partly_words, probe_words
 from attnres_cli.report.pictures._series import in_order, key_for, mean_curve, place_of, sentences, told
 from attnres_cli.runs.metrics import number
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from attnres_cli.report.arms import Arm
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.picture import Axis, Heat, Numbers, Picture
-from attnres_cli.report.pictures._over_probes import partly_words, probed_runs
-from attnres_cli.report.pictures._probed import Probed, probe_words
+from attnres_cli.report.pictures._over_probes import probed_runs
+from attnres_cli.report.pictures._probed import Probed, partly_words, probe_words
 from attnres_cli.report.pictures._series import in_order, key_for, mean_curve, sentences
 
 ORDER = 50

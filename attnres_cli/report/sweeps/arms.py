@@ -6,7 +6,14 @@ from typing import Any
 
 from attnres_cli.analysis.paired import FEWEST_PAIRS
 from attnres_cli.report.document import Block, Notice
-from attnres_cli.report.sweep_results import OUTCOME_WORDS, Outcome, Results, SweepDocument, against_reference
+from attnres_cli.report.sweep_results import (
+    OUTCOME_WORDS,
+    Outcome,
+    Results,
+    SweepDocument,
+    against_reference,
+    is_unfinished,
+)
 from attnres_cli.report.tables.sweep_arms import arms_table, plan_table
 
 SHOWS_IMPOSSIBLE = True
@@ -27,7 +34,8 @@ def payload(document: SweepDocument) -> dict[str, Any]:
 
 
 def findings(results: Results) -> list[Block]:
-    """What the seeds show, in a sentence per outcome and cell; nothing where there are too few."""
+    """What the seeds show, in a sentence per outcome and cell; nothing where there are too few. An arm that waits for
+    its first pair is named, too."""
     found = against_reference(results)
     reference = results.labels[0]
     if results.num_seeds < FEWEST_PAIRS:
@@ -38,6 +46,8 @@ def findings(results: Results) -> list[Block]:
         for label in results.labels[1:]:
             if (cell["key"], label) in found:
                 by_outcome.setdefault(found[cell["key"], label].outcome, []).append(label)
+            elif is_unfinished(results, cell["key"], label):
+                by_outcome.setdefault("unfinished", []).append(label)
         where = f"{cell['key']}: " if cell["key"] else ""
         if by_outcome:
             parts = [

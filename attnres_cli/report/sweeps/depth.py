@@ -56,17 +56,20 @@ def _gains(results: Results) -> Mapping[Key, Contrast]:
     """By (step such as "4→8", arm), corrected over all of them."""
     cells = sorted(results.document["cells"], key=lambda cell: cell["coordinates"]["transformer_blocks"])
     found: dict[Key, Contrast | None] = {}
+    unfinished: list[Key] = []
     for low, high in zip(cells, cells[1:], strict=False):
         step = "→".join(str(cell["coordinates"]["transformer_blocks"]) for cell in (low, high))
         for label in results.labels:
             found[step, label] = contrast(results.losses(high["key"], label), results.losses(low["key"], label))
-    return corrected(found)
+            if results.waits_for(high["key"], label) or results.waits_for(low["key"], label):
+                unfinished.append((step, label))
+    return corrected(found, unfinished)
 
 
 def _cell(found: Contrast | None) -> Cell:
     if found is None:
         return Cell()
-    return Cell(found.mean, text=found.text() if found.n >= FEWEST_PAIRS else None)
+    return Cell(found.mean, text=found.text() if found.unfinished or found.n >= FEWEST_PAIRS else None)
 
 
 def _half(found: Contrast | None) -> Cell:

@@ -11,7 +11,7 @@ from attnres_cli.report.document import Block, Chart, Notice
 from attnres_cli.report.horizon import Ladder, Rung
 from attnres_cli.report.phrases import probability
 from attnres_cli.report.strip_chart import DOT, Strip, strip_chart
-from attnres_cli.report.sweep_results import Contrast, SweepDocument, seeds_remarks
+from attnres_cli.report.sweep_results import UNFINISHED, Contrast, SweepDocument, seeds_remarks
 from attnres_cli.report.tables.horizon import differences_table, losses_table, multipliers_table, rungs_table
 
 SHOWS_IMPOSSIBLE = False
@@ -21,6 +21,7 @@ OUTCOMES = {
     "not shown": "not shown",
     "too few": "too few pairs for a verdict",
     "diverged": "no verdict, the better arm lost runs that diverged",
+    "unfinished": f"unfinished ({UNFINISHED}), no verdict yet",
 }
 WIDEST = 100
 NARROWEST = 50
@@ -84,7 +85,11 @@ def _sentences(ladder: Ladder) -> list[str]:
 def _outcome(found: Contrast) -> str:
     """With the p that decided it, which counts every rung and scheme."""
     words = OUTCOMES[found.outcome]
-    return words if found.outcome == "too few" else f"{words} (p {probability(found.p)} after Holm's correction)"
+    return (
+        words
+        if found.outcome in ("too few", "unfinished")
+        else f"{words} (p {probability(found.p)} after Holm's correction)"
+    )
 
 
 def _nats(found: Contrast) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -70,11 +71,22 @@ def _with_short_names(rows: Sequence[Row]) -> Iterator[Row]:
 
 def _described(run: RunDirectory) -> tuple[float, JsonRow, RunDirectory]:
     """(when it was created in unix seconds, by its manifest or else by its folder; its manifest; itself)"""
-    manifest = manifest_or_nothing(run)
+    manifest = manifest_or_nothing(run) or _planned(run)
     try:
         return datetime.fromisoformat(str(manifest.get("created"))).timestamp(), manifest, run
     except ValueError:
         return run.path.stat().st_mtime, manifest, run
+
+
+def _planned(run: RunDirectory) -> JsonRow:
+    """Of a run that has no manifest yet: what it is going to train."""
+    with suppress(UserError):
+        resolved, state = run.resolved(), run.read_state()
+        scheme, seed = (
+            resolved.get(section, {}).get(key) for section, key in (("residual", "scheme"), ("train", "seed"))
+        )
+        return {"scheme": scheme, "seed": seed, "preset_name": state.get("preset_name")}
+    return {}
 
 
 def manifest_or_nothing(run: RunDirectory) -> JsonRow:

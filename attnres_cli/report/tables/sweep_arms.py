@@ -81,7 +81,8 @@ def _cell_rows(
     complete = [label for label in labels if results.is_complete(key, label)]
     order = sorted(complete, key=lambda label: _loss(means[label]))
     lowest = order[0] if len(order) > 1 else None
-    mark = SHOWN_MARK if lowest and _is_shown(results, key, order) else LOWEST_MARK
+    shown = lowest and not results.waits_for(key, *labels) and _is_shown(results, key, order)
+    mark = SHOWN_MARK if shown else LOWEST_MARK
     if by_loss:
         labels[1:] = sorted(labels[1:], key=lambda label: _loss(means[label]))
     counts = cell["facts"]["counts"]
@@ -136,9 +137,9 @@ def _difference_cells(results: Results, cell: str, label: str, found: Contrast |
     if found is None:
         failed = any(results.has_failed(cell, each) for each in (label, results.labels[0]))
         return {"difference": Cell(failed=failed), "difference_half": Cell(), "p_holm": Cell()}
-    tested = found.n >= FEWEST_PAIRS
+    tested = found.n >= FEWEST_PAIRS and not found.unfinished
     return {
-        "difference": Cell(found.mean, text=found.text() if tested else None),
+        "difference": Cell(found.mean, text=found.text() if tested or found.unfinished else None),
         "difference_half": _finite(found.half),
         "p_holm": Cell(found.p, text=probability(found.p)) if tested else Cell(),
     }
@@ -199,7 +200,7 @@ def paper_table(results: Results) -> Table | None:
         for theirs in dict.fromkeys(each["validation_loss"] for each in paper):
             places = [f"{each['table']}: {each['row']}" for each in paper if each["validation_loss"] == theirs]
             found = differences.get((cell, label))
-            shown = found is not None and found.n >= FEWEST_PAIRS
+            shown = found is not None and (found.unfinished or found.n >= FEWEST_PAIRS)
             delta = None if base is None or label == results.labels[0] else theirs - base["validation_loss"]
             here = Cell(found.mean, text=found.text() if shown else None) if found else Cell()
             rows.append(

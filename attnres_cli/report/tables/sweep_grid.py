@@ -101,7 +101,7 @@ def _difference_rows(grid: Grid, row: float | None, label: str) -> list[dict[str
             means[key] = Cell(failed=failed)
             halves[key] = Cell(text="")
             continue
-        text = each.text() if each.n >= FEWEST_PAIRS else None
+        text = each.text() if each.unfinished or each.n >= FEWEST_PAIRS else None
         means[key] = Cell(each.mean, text=text, heat=scale(each.mean))
         halves[key] = _half(each.half)
     return [means, halves] if grid.pairs > 1 else [means]

@@ -86,7 +86,8 @@ def best_table(tuning: Tuning) -> Table:
     n = len(tuning.document["seeds"])
     caption = f"validation loss at each arm's own best and at the common rate, the preset's; {seeds_words(n)}"
     if search.check:
-        caption += f", {tuning.document['request']['horizon_fraction']:g} of the horizon"
+        fraction = tuning.document["request"]["horizon_fraction"]
+        caption += f", {fraction:g} of the horizon; the rate is what the check with all of it came to"
     return Table("best", "Best of each arm", columns, tuple(rows), caption=caption)
 
 

@@ -19,7 +19,7 @@ def build(comparison: Comparison) -> Table | None:
     if not comparison.by_seed:
         return None
     judged = paired_verdicts(comparison)
-    several = sum(each.p_holm is not None for each in judged) > 1
+    several = any(each.tested > 1 for each in judged)
     return Table(
         key="verdict",
         title=f"Loss against {comparison.baseline.label}, paired by seed",
@@ -42,12 +42,14 @@ def build(comparison: Comparison) -> Table | None:
 
 
 def _remarks(comparison: Comparison, judged: Sequence[PairedVerdict]) -> list[str]:
-    """The plan, what is beyond it, the learning rates."""
+    """The plan, what is beyond or left out of it, the learning rates."""
     titles = comparison.origins.titles
     exploratory = [each.arm for each in judged if each.exploratory]
+    counted_in = next((each.counted_in for each in judged if each.counted_in), ())
     return [
         *([titles] if titles else []),
         *([f"exploratory: {', '.join(exploratory)}"] if exploratory else []),
+        *([f"p Holm counts in: {', '.join(counted_in)}"] if counted_in else []),
         *rates(comparison),
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.errors import ExitCode, UserError, plural
 from attnres_cli.residual.arms import default_arms
 from attnres_cli.sweep.arms import Source, chosen_arms
 from attnres_cli.sweep.budget import FEWEST_STEPS
@@ -109,7 +109,8 @@ def _point(request: Request, context: Context, blocks: int) -> Point:
     steps = math.ceil(request.settings["tokens_per_parameter"] * counts.non_embedding_parameters / per_step)
     if steps < FEWEST_STEPS:
         raise UserError(
-            f"Size {blocks} ({counts.non_embedding_parameters:,} parameters) would train {steps} steps.",
+            f"Size {blocks} ({counts.non_embedding_parameters:,} parameters) would train {steps} "
+            f"{plural(steps, 'step')}.",
             where="--tokens-per-parameter",
             expected=f"at least {FEWEST_STEPS} steps of {per_step:,} tokens",
             hint="larger --sizes, or more --tokens-per-parameter",
