@@ -88,7 +88,7 @@ MANIFEST: Shape = {
     "branched_from": {"run": TEXT, "step": COUNT, "digests": {OTHERWISE: TEXT}},
 }  # fmt: skip
 STATE: Shape = {
-    **_each(TEXT, "status", "host", "boot", "pid_namespace", "resume", "error"),
+    **_each(TEXT, "status", "host", "boot", "pid_namespace", "resume", "error", "preset_name"),
     **_each(COUNT, "step", "steps", "pid", "process_began"), "heartbeat": NUMBER,
 }  # fmt: skip
 RESOLVED: Shape = {

@@ -201,6 +201,16 @@ def test_markdown_escapes_what_a_page_would_obey() -> None:
     assert r"\[bold\]\|&lt;script&gt;alert(1)&lt;/script&gt;\`\*\_\\x1b\[31m" in text
 
 
+def test_a_number_with_words_stays_as_it_is_in_a_cell_and_makes_no_list_outside_of_one() -> None:
+    words = "-0.08 (-0.11 to -0.05)"
+    table = Table("t", "T", (Column("here", "here"),), ({"here": words}, {"here": "1.10× to 1.2×"}))
+    text = render(Document("example", (table, Notice("N", (words, "1. one")))), "markdown")
+    assert f"| {words} |" in text
+    assert "| 1.10× to 1.2× |" in text
+    assert rf"- \{words}" in text
+    assert r"- 1\. one" in text
+
+
 # ------------------------------------------------------------------ csv
 
 

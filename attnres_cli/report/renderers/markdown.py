@@ -27,9 +27,14 @@ def render(document: Document, *, width_columns: int | None = None, colour: bool
 
 
 def escape(text: object) -> str:
-    """`text` as words: nothing in it is markup, HTML or a cell border."""
-    words = _SPECIAL.sub(r"\\\1", visible(text)).replace(r"\<", "&lt;").replace(r"\>", "&gt;").replace(r"\&", "&amp;")
+    """`text` as words: nothing in it is markup, HTML or a cell border, even at the start of a line."""
+    words = _inline(text)
     return _AT_LINE_START.sub(lambda found: found[1] + found[2][:-1] + "\\" + found[2][-1], words)
+
+
+def _inline(text: object) -> str:
+    """The same within a line, such as in a cell, where no list or heading can begin."""
+    return _SPECIAL.sub(r"\\\1", visible(text)).replace(r"\<", "&lt;").replace(r"\>", "&gt;").replace(r"\&", "&amp;")
 
 
 def _fence(lines: Sequence[str]) -> str:
@@ -65,5 +70,4 @@ def _line(cells: list[str]) -> str:
 
 
 def _cell(text: str, mark: str) -> str:
-    is_number = re.fullmatch(r"[+-]?[\d,.]+(e[+-]\d+)?", text)
-    return (text if is_number else escape(text)) + (f" {escape(mark)}" if mark else "")
+    return _inline(text) + (f" {_inline(mark)}" if mark else "")
