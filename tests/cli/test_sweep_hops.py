@@ -64,7 +64,7 @@ def test_without_arguments_it_is_the_definition_and_is_priced(capsys: pytest.Cap
     preset = load_preset("cpu-hops")
     assert plan["tokens"] == preset.train.horizon_tokens
     assert plan["price"]["minutes"] > 0
-    assert plan["facts"]["hops"] == preset.to_dict()["data"]["hops"] == 4
+    assert plan["facts"]["hops"] == preset.to_dict()["data"]["hops"] == 8
     assert len(plan["seeds"]) == 3
     assert len(plan["cells"]) > 1
     write_preset()

@@ -26,6 +26,7 @@ NOT_OF_RUNS = "it is not about runs: "
 EXCUSED: dict[str, str] = {
     "cli/data.py": NOT_OF_RUNS + "counts of a corpus",
     "cli/figures.py": NOT_OF_RUNS + "files that were written",
+    "cli/preset_tables.py": NOT_OF_RUNS + "lists of presets, schemes and ablations",
     "cli/presets.py": NOT_OF_RUNS + "keys of presets",
     "report/provenance.py": "texts of manifests, word by word, in pages",
     "report/tables/bench.py": NOT_OF_RUNS + "a bench that is measured as it is printed",

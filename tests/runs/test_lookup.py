@@ -96,8 +96,12 @@ def test_a_misspelt_name_gets_the_nearest(root: Path) -> None:
 def test_without_runs_the_error_says_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         find_run("any", tmp_path / "runs")
-    assert "there are none" in (caught.value.faults[0].expected or "")
+    assert "there is no folder" in (caught.value.faults[0].expected or "")
     assert (caught.value.faults[0].hint or "").startswith("attnres train")
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(UserError) as caught:
+        find_run("any", tmp_path / "runs")
+    assert "there are none" in (caught.value.faults[0].expected or "")
 
 
 @pytest.mark.parametrize("ref", ["notes", "", ".", " "])

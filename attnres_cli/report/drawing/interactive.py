@@ -82,7 +82,8 @@ def _lines(view: Lines) -> Figure:
     areas = [area for series in as_drawn(view).series for area in bands(series)]
     curves = [_curve(series, view) for series in view.series]
     layout = _layout(view.x, view.y, LINES_PIXELS)
-    layout["xaxis"] |= _whole_ticks([x for series in view.series for x in series.x])
+    every_x = [x for series in view.series for x in series.x]
+    layout["xaxis"] |= _logarithmic_ticks((min(every_x), max(every_x))) if view.x.logarithmic else _whole_ticks(every_x)
     # Over curves the nearest points speak, however few there are.
     layout |= {"hovermode": "closest"} if view.x.names else {"hovermode": "x unified", "hoverdistance": -1}
     if view.x.names:
