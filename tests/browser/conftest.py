@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Set where a missing browser must not pass unnoticed (.ci/run).
 REQUIRED = "ATTNRES_REQUIRE_CHROMIUM"
-MOST_WAIT_MILLISECONDS = 20_000
+MOST_WAIT_MILLISECONDS = 60_000
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 
 
