@@ -105,8 +105,9 @@ def stop_at_once(event: Event) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_stopped_again_while_it_is_prepared_it_stays() -> None:
+def test_stopped_again_while_it_is_prepared_it_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new run that is stopped so early is removed again; one that is resumed has been announced as resumable."""
+    monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path / "cache"))  # nothing has been prepared by another test
     preset = small_preset()
     run = RunDirectory.create(Path("runs"), "", "mine", start=start_of(preset))
     with pytest.raises(Interrupted) as stopped:

@@ -149,7 +149,8 @@
     clearTimeout(waiting);
     waiting = setTimeout(() => {
       for (const figure of figures) {
-        const isOther = !printing && figure.isDrawn && figure.plot.clientWidth !== figure.width;
+        // Also one that was drawn and waits to be drawn in other colours: it holds its old width, and the page with it.
+        const isOther = !printing && figure.width && figure.plot.clientWidth !== figure.width;
         if (isOther && figure.plot.clientWidth) figure.draw();
       }
     }, 100);
