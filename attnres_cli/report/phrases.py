@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attnres_cli.errors import plural
+
 MOST_NAMED = 8
 
 
@@ -36,4 +38,4 @@ def listed(names: Sequence[str], *, most: int = MOST_NAMED) -> str:
 
 def counted(count: int, noun: str) -> str:
     """ "1 pair", "5 pairs"."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    return f"{count} {plural(count, noun)}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from attnres_cli.errors import plural
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.origins import TRIALS
@@ -131,7 +132,7 @@ def _reasons_to_refuse(baseline: ComparedRun, run: ComparedRun) -> list[str]:
 
 
 def _finding(run: ComparedRun, baseline: ComparedRun, delta: float, tokens: int) -> str:
-    end = f"at {tokens:,} tokens ({run.steps:,} steps), the end of the schedule"
+    end = f"at {tokens:,} tokens ({run.steps:,} {plural(run.steps or 0, 'step')}), the end of the schedule"
     if delta == 0:
         return f"{run.title} and {baseline.title} have the same validation loss {end}, in one run of each."
     direction = "lower" if delta < 0 else "higher"
