@@ -13,11 +13,12 @@ TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TEST_PROCESSES := -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format clean
+.PHONY: help install demo test test-slow search check format clean
 
 help:
 	@echo "make demo     train baseline and Attention Residuals on real text, and compare them (minutes)"
 	@echo "make test     run the tests; make test-slow runs those that take long: every scheme deep, and compiled"
+	@echo "make search   run the property tests on examples that nobody has tried yet"
 	@echo "make check    lint, formatting and types"
 	@echo "make format   put the formatting right"
 	@echo "make install  only create .venv; the program is then .venv/bin/attnres"
@@ -40,6 +41,10 @@ test: $(INSTALLED)
 # Every scheme 48 transformer blocks deep, and through the real compiler.
 test-slow: $(INSTALLED)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m slow
+
+# What `make test` tries is the same every time; a failure found here wants an @example of its own.
+search: $(INSTALLED)
+	@$(TEST_ENVIRONMENT) ATTNRES_TESTS_SEARCH=1 $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m hypothesis
 
 check: $(INSTALLED)
 	@$(BIN)/ruff check .

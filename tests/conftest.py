@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# No clock decides whether an example passes: the machine may have other work.
-settings.register_profile("attnres", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("attnres")
+# No clock decides whether an example passes: the machine may have other work. No luck does either: every run of the
+# suite tries the same examples. `make search` looks for new ones.
+settings.register_profile("attnres", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("search", settings.get_profile("attnres"), derandomize=False, max_examples=1000)
+settings.load_profile("search" if os.environ.get("ATTNRES_TESTS_SEARCH") else "attnres")
 
 # Read when torch loads. Processes of pytest-xdist share the cores, and bit-exact tests need a fixed number of threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -112,7 +112,7 @@ def test_a_damaged_run_is_named_and_the_others_are_compared(
         assert said in flat
 
 
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 @given(choice=st.data())
 def test_no_damage_of_one_run_stops_a_command(choice: st.DataObject, kept: Path, every_damage: Any) -> None:
     """A file torn, empty, binary, deep or gone, or one value in it of another kind."""
@@ -157,7 +157,7 @@ def sweep_damages() -> dict[str, bytes]:
     return found
 
 
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=30)
 @given(name=st.sampled_from(sorted(sweep_damages())), command=st.sampled_from(["show", "status", "ls", "compare"]))
 def test_a_damaged_sweep_file_is_said_to_be_damaged(name: str, command: str, kept: Path) -> None:
     file = kept / "runs" / "g" / "sweep.json"

@@ -71,7 +71,7 @@ def test_nearest_multiples(unit: int, wanted: int) -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 30))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_suggested_sizes_are_right(members: Any, project: Path, context: int, tokens: int, micro: int) -> None:
     """Following the suggestions ends in a valid preset, in at most two steps."""
     values = {"model.context_tokens": context, "train.tokens_per_step": tokens, "train.micro_batch_sequences": micro}

@@ -263,7 +263,7 @@ def documents(draw: Any) -> tuple[str, dict[KeyPath, int]]:
 
 
 @given(documents())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_every_key_of_a_random_document(document: tuple[str, dict[KeyPath, int]]) -> None:
     text, written = document
     found = key_lines(text)
@@ -279,7 +279,7 @@ def test_every_key_of_a_random_document(document: tuple[str, dict[KeyPath, int]]
         max_size=24,
     ).map("".join)
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_a_parser_takes(text: str) -> None:
     """Texts of tokens at random: the scanner ends on all of them, and is right on those that are valid."""
     lines = key_lines(text)
@@ -294,7 +294,7 @@ def test_whatever_a_parser_takes(text: str) -> None:
 
 
 @given(documents())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_end_of_a_value(document: tuple[str, dict[KeyPath, int]]) -> None:
     text, _ = document
     value = f"[{{}}, {json.dumps(without_surrogates(text)).replace(chr(127), '')}]"

@@ -43,7 +43,7 @@ CHANGES = st.fixed_dictionaries(
 
 
 @given(CHANGES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_resolved_text_loads_back_equal(base: Preset, members: Any, changes: dict[str, Any]) -> None:
     preset = base.replace(changes)
     Path("resolved.toml").write_text(preset.to_toml(), encoding="utf-8")

@@ -27,7 +27,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(TEXT, VALUES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_written_reads_back_equal(key: str, value: Any) -> None:
     text = f"{format_key(key)} = {format_value(value)}"
     assert "\n" not in text

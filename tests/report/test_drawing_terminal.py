@@ -247,7 +247,7 @@ def any_heat(draw: st.DrawFn) -> Heat:
     )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(any_lines(), any_heat()), st.integers(40, 140), st.booleans())
 def test_nothing_is_wider_than_the_terminal(picture: Lines | Heat, width: int, colour: bool) -> None:
     drawn = chart(picture, width, colour=colour)

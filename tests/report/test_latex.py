@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnres_cli.report.document import Chart, Document, Notice, render
@@ -88,7 +88,6 @@ def test_a_name_is_just_a_name(name: str) -> None:
     assert body(text)[0].startswith(f"{escape(name)} &")
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_read_back(words: str) -> None:
     escaped = escape(words)

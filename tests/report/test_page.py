@@ -268,7 +268,6 @@ def test_hostile_names_stay_names(tmp_path: Path) -> None:
     assert data_of(tree)["pictures"]["loss"]["views"][0]["table"]["head"][1][0] == "prenorm"
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_any_text_is_text(words: str) -> None:
     """Whatever a title, a cell, a heading, a unit, a caption, a note or an attribute says is read back as it was, with
@@ -283,7 +282,7 @@ def test_any_text_is_text(words: str) -> None:
     assert parse(tag("p", "x", title=words)).one("p").attributes["title"] == shown
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(min_size=1), st.text())
 def test_any_text_in_a_picture_is_text(label: str, caption: str) -> None:
     series = Series(label, 1, (0.0, 1.0), (2.0, None), (1.0, None), (3.0, None))

@@ -148,7 +148,7 @@ cells = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(plain_names, max_size=3),
     st.lists(cells, min_size=2, max_size=2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnres_cli.report.thinning import thinned
@@ -10,7 +10,6 @@ from attnres_cli.report.thinning import thinned
 VALUES = st.lists(st.none() | st.floats(-1e6, 1e6), max_size=300)
 
 
-@settings(deadline=None)
 @given(VALUES, st.integers(5, 60))
 def test_few_points_the_extremes_and_both_ends_stay(values: list[float | None], most: int) -> None:
     kept = thinned(values, most)

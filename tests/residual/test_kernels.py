@@ -167,7 +167,7 @@ def test_rounding_grows_no_faster_than_the_query(
 
 
 @every_kernel
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_shape(backend: str, data: st.DataObject) -> None:
     n, tokens, width = (data.draw(st.integers(1, most)) for most in (20, 40, 70))

@@ -99,7 +99,7 @@ def test_deeper_where_the_ratio_is_smaller() -> None:
     assert len(set(depths)) == 5
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     depth=st.integers(2, 40),
     heads=st.integers(1, 12),

@@ -31,7 +31,7 @@ def test_wsd_is_constant_and_then_linear() -> None:
     assert found[80:] == pytest.approx([1 - (i + 1) / 20 for i in range(20)])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     steps=st.integers(1, 60),
     schedule=st.sampled_from(["cosine", "wsd"]),
