@@ -65,6 +65,14 @@ class Evidence:
         """Training FLOPs of one run."""
         return float(self.by_place[place][0]["flops"])
 
+    def setting(self, place: str, key: str) -> Any:
+        """What "section.key" is in the runs at this place."""
+        cell, _, label = place.partition("/")
+        plan, (section, _, name) = self.document["request"]["plan"], key.partition(".")
+        arm = plan["arms"].get(label, {}).get("changes", {})
+        preset = self.document["preset"]["values"][section][name]
+        return plan["cells"][cell].get(key, arm.get(key, preset))
+
     def waiting(self, places: Sequence[str]) -> list[str]:
         """Names of the runs at these places that have no result yet."""
         return [

@@ -21,6 +21,7 @@ from tests.recomputed.sweeps_contrasts import FEWEST_PAIRS
 from tests.recomputed.sweeps_figures import figure, is_ratio
 from tests.recomputed.sweeps_files import Files, Planned, own_flops
 from tests.recomputed.sweeps_horizon import multiplier
+from tests.recomputed.sweeps_optimum import fitted, shifted
 from tests.recomputed.sweeps_power import Claim, before, bound
 
 
@@ -48,6 +49,8 @@ def _runs(files: Files, claim: Claim, place: str) -> list[Planned]:
 def _places(claim: Claim) -> list[str]:
     if claim["test"] == "overhead":
         return []
+    if claim["test"] == "optimum":
+        return [*claim["arm"], *claim["baseline"]]
     return list(claim["weights"]) if claim["test"] == "contrast" else [claim["arm"], *claim["ladder"]]
 
 
@@ -134,6 +137,37 @@ def _trained(files: Files, claim: Claim, place: str) -> Any:
     return next(each.run for each in _runs(files, claim, place) if each.run is not None)
 
 
+def _optimum(files: Files, claim: Claim) -> Found | None:
+    """Log ratio of the smooth optima of d_model to L_b, and the paired t-test of how far every seed moves them."""
+    losses = {place: _values(files, claim, place) for place in _places(claim)}
+    seeds = sorted(set.intersection(*(set(values) for values in losses.values())))
+    if len(seeds) < FEWEST_PAIRS:
+        return None
+    ours, theirs = (
+        fitted(
+            [_trained(files, claim, place) for place in places],
+            [{seed: losses[place][seed] for seed in seeds} for place in places],
+        )
+        for places in (claim["arm"], claim["baseline"])
+    )
+    if ours.ratio is None or theirs.ratio is None:
+        narrowest = min(_width_to_depth(_trained(files, claim, place)) for place in _places(claim))
+        ends = {True: "deepest", False: "widest"}
+        here = "; ".join(
+            f"the {name} is best at the {ends[math.isclose(each.end, narrowest)]} shape or beyond"
+            for name, each in (("arm", ours), ("baseline", theirs))
+            if each.ratio is None
+        )
+        return Found(math.log(ours.end / theirs.end), None, None, 1.0, len(seeds), here)
+    test = shifted(ours, theirs)
+    factor, low, high = (f"{math.exp(each):.2f}×" for each in (test.mean, test.low, test.high))
+    return Found(test.mean, test.low, test.high, test.p, len(seeds), f"{factor} ({low} to {high})")
+
+
+def _width_to_depth(run: Any) -> float:
+    return float(run.resolved["model"]["d_model"] / run.resolved["model"]["transformer_blocks"])
+
+
 def _overhead(files: Files, claim: Claim) -> Found:
     """Sign test over the rounds of a bench; on a CPU by the processor's clock."""
     bench = files.document["measured"][claim["bench"]]
@@ -149,6 +183,7 @@ def _overhead(files: Files, claim: Claim) -> Found:
 TESTS: Mapping[str, Callable[[Files, Claim], Found | None]] = {
     "contrast": _contrast,
     "multiplier": _multiplier,
+    "optimum": _optimum,
     "overhead": _overhead,
 }
 

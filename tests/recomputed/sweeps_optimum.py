@@ -8,6 +8,7 @@ along the row, so that its ends are exact to one of those.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 from scipy import stats
 
 from tests.recomputed.harness import Rows
-from tests.recomputed.statistics import paired
+from tests.recomputed.raw import Run
+from tests.recomputed.statistics import Paired, paired
 from tests.recomputed.sweeps_files import Files
 from tests.recomputed.sweeps_grid import Place, compared, keys, rows_of
 
@@ -25,10 +27,11 @@ PLACES = 4000
 
 @dataclass(frozen=True)
 class Found:
-    """ratio: None where the minimum is at an end of the row; loss: of the curve at it. seeds: those with a loss in
-    every cell; moved: by how much (in log ratio) each of them moves the minimum."""
+    """ratio: None where the minimum is at an end of the row; end: that end's then. loss: of the curve at it. moved: by
+    how much (in log ratio) each seed with a loss in every cell moves the minimum."""
 
     ratio: float | None
+    end: float
     low: float | None
     high: float | None
     loss: float
@@ -47,13 +50,18 @@ def optima(files: Files) -> dict[tuple[float | None, str], Found]:
 
 def _optimum(files: Files, places: list[Place], label: str) -> Found:
     cells = [keys(files)[place] for place in places]
-    models = [files.trained(cell, label).resolved["model"] for cell in cells]
+    return fitted([files.trained(cell, label) for cell in cells], [files.losses(cell, label) for cell in cells])
+
+
+def fitted(runs: Sequence[Run], losses: Sequence[Mapping[int, float]]) -> Found:
+    """runs: one of every cell; losses: of every cell by seed."""
+    models = [run.resolved["model"] for run in runs]
     ratios = [model["d_model"] / model["transformer_blocks"] for model in models]
-    order = sorted(range(len(cells)), key=lambda number: ratios[number])
+    order = sorted(range(len(runs)), key=lambda number: ratios[number])
     x = [math.log(ratios[number]) for number in order]
     middle = (x[0] + x[-1]) / 2
     u = [each - middle for each in x]
-    by_cell = [files.losses(cells[number], label) for number in order]
+    by_cell = [losses[number] for number in order]
     points = [(place, loss) for place, losses in zip(u, by_cell, strict=True) for loss in losses.values()]
     bend, slope, level = np.polyfit([each[0] for each in points], [each[1] for each in points], 2)
     seeds = sorted(set.intersection(*(set(losses) for losses in by_cell)))
@@ -66,6 +74,7 @@ def _optimum(files: Files, places: list[Place], label: str) -> Found:
     low, high = _interval(list(curves.values()), u[0], u[-1]) if len(seeds) > 1 else (None, None)
     return Found(
         ratio=math.exp(middle + best) if inside else None,
+        end=math.exp(middle + best),
         low=None if low is None else math.exp(middle + low),
         high=None if high is None else math.exp(middle + high),
         loss=float(level + slope * best + bend * best**2),
@@ -114,12 +123,10 @@ def optimum_payload(files: Files) -> list[dict[str, Any]]:
     values = []
     for (row, label), each in found.items():
         base = found[row, files.reference]
-        seeds = sorted(each.moved.keys() & base.moved.keys())
+        seeds = each.moved.keys() & base.moved.keys()
         shift = None
         if label != files.reference and len(seeds) > 1 and each.ratio and base.ratio:
-            ours = [math.log(each.ratio) + each.moved[seed] for seed in seeds]
-            theirs = [math.log(base.ratio) + base.moved[seed] for seed in seeds]
-            test = paired(ours, theirs)
+            test = shifted(each, base)
             factors = {
                 key: math.exp(value) for key, value in (("factor", test.mean), ("low", test.low), ("high", test.high))
             }
@@ -136,6 +143,17 @@ def optimum_payload(files: Files) -> list[dict[str, Any]]:
             }
         )
     return values
+
+
+def shifted(ours: Found, theirs: Found) -> Paired:
+    """Of the logarithms of both optima, over the seeds that have moved both."""
+    assert ours.ratio
+    assert theirs.ratio
+    seeds = sorted(ours.moved.keys() & theirs.moved.keys())
+    return paired(
+        [math.log(ours.ratio) + ours.moved[seed] for seed in seeds],
+        [math.log(theirs.ratio) + theirs.moved[seed] for seed in seeds],
+    )
 
 
 def _complete(files: Files, row: float | None) -> int:

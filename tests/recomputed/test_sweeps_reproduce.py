@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,25 @@ SEEDS = 5
 COMMAND = ["reproduce", "--scale", "plan.toml", "--jobs", "1", "--name", "made"]
 ORACLES = {**LISTS, **sweeps_claims.ORACLES}
 BLOCK, BASE, LONG = "main/attnres-block", "main/prenorm", "longer/prenorm"
+DEPTH, WIDTH = "model.transformer_blocks", "model.d_model"
+SHAPES = {"wide": (3, 24), "wider": (2, 32), "deep": (8, 12)}  # beside main, which is 4 × 16
+BEST = {"attnres-block": 3.1, "prenorm": 5.2, "attnres-full": 60.0}  # of width to depth
 # The ends of a compute multiplier, as in the horizon ladder.
 ENDS = 1e-5
 
 
 def plan(claims: list[dict[str, Any]]) -> str:
-    """A plan with these claims: two lengths, three arms, a bench."""
+    """A plan with these claims: two lengths and three shapes more, three arms, a bench."""
     head = {
         "summary": "A plan of a test.", "preset": "./small.toml", "seeds": SEEDS,
-        "cells": {"main": {}, "longer": {"train.horizon_tokens": 64 * 60}},
-        "arms": {"slow": {"scheme": "prenorm", "changes": {"train.learning_rate": 1e-4}}},
+        "cells": {
+            "main": {},
+            **{name: {DEPTH: depth, WIDTH: width} for name, (depth, width) in SHAPES.items()},
+            "longer": {"train.horizon_tokens": 64 * 60},
+        },
+        "arms": {
+            "slow": {"scheme": "prenorm", "changes": {"train.learning_rate": 1e-4}},
+        },
         "benches": {"step": {"arms": ["prenorm", "attnres-block"], "pairs": 17}},
     }  # fmt: skip
     lines = [f"{key} = {_toml(value)}" for key, value in head.items()]
@@ -75,6 +85,16 @@ CLAIMS = [
         )
         for name in OBSERVER
     ),
+    *(
+        claim(
+            name, -0.9, 0.11, test="optimum", seeds=seeds,
+            **{side: [f"{cell}/{each}" for cell in shapes] for side, each in (("arm", arm), ("baseline", "prenorm"))},
+        )
+        for name, arm, shapes, seeds in (
+            ("moved", "attnres-block", ["wide", "main", "deep", "wider"], 4),
+            ("at-an-end", "attnres-full", ["deep", "wide", "main", "wider"], 5),
+        )
+    ),
     claim("compute", -0.2, 0.02, test="multiplier", arm=BLOCK, ladder=[BASE, LONG], bound=1.1),
     claim("overhead", None, test="overhead", bench="step", arm="attnres-block", bound=1.05),
     claim("cheap", 1.03, 0.02, test="overhead", bench="step", arm="attnres-block", bound=1.07),
@@ -85,7 +105,8 @@ CLAIMS = [
 def halfway(preset: Preset, flops: float) -> float:
     """Block as good as a baseline of about twice its compute, which the ladder of two lengths has."""
     ahead = 0.0 if preset.residual.scheme == "prenorm" else 0.1
-    return power_law(preset.replace({"residual.scheme": "prenorm"}), flops) - ahead
+    shape = preset.model.d_model / preset.model.transformer_blocks / BEST[preset.residual.scheme]
+    return power_law(preset.replace({"residual.scheme": "prenorm"}), flops) - ahead + 0.1 * math.log(shape) ** 2
 
 
 def check(capsys: pytest.CaptureFixture[str], before: dict[str, Any], tables: set[str]) -> list[sweeps_claims.Row]:
@@ -119,6 +140,9 @@ def test_every_claim_of_a_finished_plan(
     found = check(capsys, before, {"unfinished"})
     powers = [each.power for each in found if each.power is not None]
     assert sum(0.02 < each < 0.995 for each in powers) >= 3, "powers that say something"
+    optima = {each.claim["key"]: each.found for each in found if each.claim["test"] == "optimum" and each.found}
+    assert optima["moved"].low is not None
+    assert optima["at-an-end"].here == "the arm is best at the widest shape or beyond"
 
 
 def test_every_claim_while_runs_and_the_bench_are_missing(

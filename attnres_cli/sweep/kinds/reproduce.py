@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from attnres_cli.sweep.reproduction import Plan
 
 KIND = "reproduce"
+DEPTH = "model.transformer_blocks"
 GROWING = ()
 
 
@@ -59,7 +60,15 @@ def plan(request: Request, context: Context) -> Sweep:
     for place, count in wanted.seeds_by_place().items():
         cell, _, label = place.partition("/")
         seeds[cell][label] = count
-    points = [Point(cell, {}, changes, seeds=seeds[cell]) for cell, changes in wanted.cells.items() if seeds[cell]]
+    depths = {
+        cell: changes.get(DEPTH, request.preset.model.transformer_blocks) for cell, changes in wanted.cells.items()
+    }
+    by_depth = len(set(depths.values())) > 1  # of two shapes with as many FLOPs the deeper one takes longer
+    points = [
+        Point(cell, {}, changes, size=depths[cell] if by_depth else None, seeds=seeds[cell])
+        for cell, changes in wanted.cells.items()
+        if seeds[cell]
+    ]
     before = {key: {"tested": tested, "power": power} for key, (tested, power) in wanted.verdict_before.items()}
     return lay_out(request, context, points, report=KIND, facts={"before": before})
 
