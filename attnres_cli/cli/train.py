@@ -191,7 +191,12 @@ def load_for_training(
     from attnres_cli.preset.reading import load_preset
 
     preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets, given=given)
-    for note in preset.notes:
+    notes = list(preset.notes)
+    if preset.train.seed in (preset.train.tuning_seeds or ()):
+        notes.append(
+            f"seed {preset.train.seed} chose values of this preset (train.tuning_seeds), no verdict rests on it"
+        )
+    for note in notes:
         typer.echo(f"note: {note}", err=True)
     return with_steps(preset, steps)
 

@@ -206,6 +206,9 @@ class TrainConfig(Section):
     )
     threads: NonNegativeInt = Field(0, description="CPU threads; 0: as many as torch chooses")
     seed: NonNegativeInt = Field(0, description="initial weights and data order together")
+    tuning_seeds: Annotated[tuple[NonNegativeInt, ...] | None, Field(min_length=1)] = Field(
+        None, description="seeds of the runs that chose the values here; a run with one of them carries no verdict"
+    )
     log_every_steps: PositiveInt = Field(10, description="steps between lines of metrics.jsonl")
     checkpoint_every_steps: NonNegativeInt = Field(
         0, description="steps between checkpoints; 0: only at the end and when interrupted"

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Any
 
 from attnres_cli import discovery
 from attnres_cli.report.arms import Arm
@@ -42,9 +43,16 @@ class Origins:
         """Of all studies; None where there is none."""
         return listed([mark.title for mark in self.marks]) or None
 
-    def are_trials(self, runs: Iterable[ComparedRun]) -> bool:
-        """Whether a run among these chose a learning rate."""
-        return any(run.path.parent in self.tunes for run in runs)
+    def without_verdict(self, runs: Sequence[ComparedRun]) -> tuple[str, ...]:
+        """Why no verdict may rest on these runs; empty where none of them chose a learning rate or repeats one that
+        did."""
+        if any(run.path.parent in self.tunes for run in runs):
+            return (TRIALS,)
+        spent = sorted({run.seed for run in runs if run.seed is not None and run.seed in _tuning_seeds(run)})
+        if not spent:
+            return ()
+        seeds = f"seed{'s' * (len(spent) > 1)} {listed([str(seed) for seed in spent])}"
+        return (f"{seeds} chose the learning rate of these runs; no verdict rests on that",)
 
     def beyond_plan(self, runs: Sequence[ComparedRun]) -> tuple[str, ...]:
         """Which of the runs that are compared with each other their studies did not plan, and why; empty without a
@@ -90,6 +98,11 @@ def read_origins(runs: Iterable[ComparedRun]) -> Origins:
     folders = list(dict.fromkeys(run.path.parent for run in runs))
     studies = {folder: mark for folder in folders if (mark := study_of_group(folder)) is not None}
     return Origins(studies, frozenset(folder for folder in folders if is_tune(folder)), read_group_plans(runs))
+
+
+def _tuning_seeds(run: ComparedRun) -> Sequence[Any]:
+    found = run.facts["train.tuning_seeds"]
+    return found if isinstance(found, list) else ()
 
 
 def tuned_overlay(arm: Arm) -> str | None:

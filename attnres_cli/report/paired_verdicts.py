@@ -22,7 +22,6 @@ from attnres_cli.report.arms import Arm
 from attnres_cli.report.budgets import BUDGETS, AtEqual, Budget, at_equal
 from attnres_cli.report.comparison import Comparison
 from attnres_cli.report.left_out import LEFT_OUT, WAITED_FOR
-from attnres_cli.report.origins import TRIALS
 from attnres_cli.report.paired_sentences import sentence
 from attnres_cli.report.pairing import Pairing, named, why_unfair
 from attnres_cli.report.phrases import counted, listed
@@ -174,8 +173,8 @@ def _judged(
 
 def _refusal(comparison: Comparison, pairing: Pairing) -> tuple[Outcome, tuple[str, ...]]:
     """Why an arm cannot be tested; "not shown" and no reasons where it can."""
-    if comparison.origins.are_trials((*pairing.baseline.runs, *pairing.arm.runs)):
-        return "trials", (TRIALS,)
+    if spent := comparison.origins.without_verdict((*pairing.baseline.runs, *pairing.arm.runs)):
+        return "trials", spent
     unended = [f"{run.label} {why}" for run, why in pairing.unended]
     if going_on := _going_on(comparison, pairing):
         early = "looking before the end, and again, finds differences that are not there"

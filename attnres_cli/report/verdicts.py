@@ -14,7 +14,6 @@ from typing import Any, Literal
 from attnres_cli.errors import plural
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.comparison import Comparison
-from attnres_cli.report.origins import TRIALS
 from attnres_cli.report.pairing import why_not_ended, why_unfair
 from attnres_cli.report.phrases import nats, times
 from attnres_cli.report.rates import tuning_caveat
@@ -87,7 +86,7 @@ class _Two:
 def _verdict(two: _Two) -> Verdict:
     run, baseline = two.run, two.baseline
     origins = two.comparison.origins
-    reasons = [TRIALS] if origins.are_trials((baseline, run)) else _reasons_to_refuse(baseline, run)
+    reasons = [*origins.without_verdict((baseline, run))] or _reasons_to_refuse(baseline, run)
     if reasons:
         sentence = f"No verdict on {run.title} against {baseline.title}: {'; '.join(reasons)}."
         return Verdict(run.label, baseline.label, "refused", sentence, reasons=tuple(reasons))

@@ -129,6 +129,7 @@ FIELDS: tuple[Field, ...] = (
     Field("manifest.environment.python", Rule.TIMING),
     Field("manifest.environment.torch", Rule.TIMING),
     Field("manifest.environment.attnres", Rule.TIMING),
+    Field("train.tuning_seeds", Rule.RECORD),
     Field("train.log_every_steps", Rule.RECORD),
     Field("train.checkpoint_every_steps", Rule.RECORD),
     Field("eval.tokens", Rule.EQUAL),

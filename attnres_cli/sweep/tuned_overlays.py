@@ -24,6 +24,7 @@ from attnres_cli.sweep.results import Sweep
 
 FOLDER = Path("presets/overlays")
 MARK = "# tuned: "
+TUNING_SEEDS = "train.tuning_seeds"
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ def _values(sweep: Sweep, tuning: Tuning, label: str, best: Trial) -> dict[str, 
     )
     arm = sweep.arm(label)
     values: dict[str, dict[str, Any]] = {"residual": dict(arm.residual), "train": {}}
-    for name, value in {**arm.changes, **tuned}.items():
+    spent = sorted({*(arm.changes.get(TUNING_SEEDS) or ()), *sweep.seeds})
+    for name, value in {**arm.changes, **tuned, TUNING_SEEDS: spent}.items():
         section, _, key = name.partition(".")
         if name != HORIZON and value is not None:
             values.setdefault(section, {})[key] = value

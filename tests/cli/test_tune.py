@@ -120,12 +120,18 @@ def test_a_diverged_trial_is_a_side_that_was_tried_and_the_overlay_says_all_of_i
     for rate, loss in losses.items():
         assert f"#   {rate:g}, 384 tokens: {loss:.4f}" in text
     assert read_mark(path) == Mark("t", "small", document["preset"]["digest"], "prenorm", 9, 1, 384)
-    assert tomllib.loads(text)["train"] == {"learning_rate": best}
+    assert tomllib.loads(text)["train"] == {"learning_rate": best, "tuning_seeds": [1000]}
+    # Whoever trains the seed that chose the rate hears that nothing rests on it.
+    for seed, is_told in ((1000, True), (0, False)):
+        words = ["train", "./small.toml", "--overlay", "tuned-small-prenorm", "--steps", "1", "--seed", str(seed)]
+        assert run(words) == 0
+        assert (f"seed {seed} chose values of this preset" in capsys.readouterr().err) is is_told
     # `--overlay` finds it, and it is the arm at its rate.
     put_on = load_preset("./small.toml", overlays=["tuned-small-attnres-full"])
     plain = load_preset("./small.toml", residual="attnres-full")
     assert put_on.residual == plain.residual
-    assert put_on == plain.replace({"train.learning_rate": put_on.train.learning_rate})
+    rate = put_on.train.learning_rate
+    assert put_on == plain.replace({"train.learning_rate": rate, "train.tuning_seeds": [1000]})
     # The same command again trains nothing and says the same.
     assert run(words) == 0
     again = capsys.readouterr()
@@ -375,8 +381,8 @@ def test_an_ablation_is_tuned_like_a_scheme_and_its_overlay_is_the_ablation_at_i
         put_on = load_preset("./small.toml", overlays=[f"tuned-small-{label}"])
         plain = load_preset("./small.toml", overlays=[label])
         rate = tuned(document, label)["best"]["learning_rate"]
-        assert put_on == plain.replace({"train.learning_rate": rate})
-        digest = put_on.replace({"train.seed": 1000}).digest()
+        assert put_on == plain.replace({"train.learning_rate": rate, "train.tuning_seeds": [1000]})
+        digest = put_on.replace({"train.seed": 1000, "train.tuning_seeds": None}).digest()
         assert digest in {row["digest"] for row in document["runs"] if row["arm"] == label}
 
 

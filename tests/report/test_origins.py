@@ -206,6 +206,22 @@ def test_one_trial_among_the_pairs_is_enough(tmp_path: Path) -> None:
     assert judge(with_origins([*runs, *trial])).outcome == "trials"
 
 
+@pytest.mark.parametrize("label", ["baseline", "arm"])
+def test_no_verdict_rests_on_a_seed_that_chose_the_rate(tmp_path: Path, label: str) -> None:
+    """Trained again from the tuned overlay, with the very seed that had found its rate the best."""
+    tuned = {"train.tuning_seeds": [2, 1000]}
+    runs = [
+        *baseline(tmp_path, change=tuned if label == "baseline" else {}),
+        *block(tmp_path, change=tuned if label == "arm" else {}),
+    ]
+    verdict = judge(with_origins(runs))
+    reason = "seed 2 chose the learning rate of these runs; no verdict rests on that"
+    assert (verdict.outcome, verdict.reasons) == ("trials", (reason,))
+    [alone] = verdicts(single(runs[2], runs[7]))
+    assert (alone.outcome, alone.reasons) == ("refused", (reason,))
+    assert verdicts(single(runs[0], runs[5]))[0].outcome == "lower"  # two seeds that chose nothing
+
+
 def test_another_kind_of_sweep_has_verdicts(tmp_path: Path) -> None:
     runs = [*baseline(tmp_path), *block(tmp_path)]
     (tmp_path / "sweep.json").write_text(json.dumps({"kind": "group"}))
