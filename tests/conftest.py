@@ -27,6 +27,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# What a test writes need not survive a power cut, and waiting for the disk is most of what a short run takes.
+os.fsync = lambda fd: None
+
+
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder for the whole session, the same one in every process of pytest-xdist."""

@@ -6,16 +6,14 @@ docs/run-directory.md describes them. `better_by` shifts every figure, so that n
 
 from __future__ import annotations
 
-import os
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 
 from attnres_cli.runs import probed
 from attnres_cli.runs.directory import RunDirectory
-from tests.fabricated_runs import no_sync, observations
+from tests.fabricated_runs import observations
 
 SEQUENCES, TOKENS = 64, 8192
 PLAIN = "prenorm"  # the scheme that chooses no sources
@@ -23,7 +21,6 @@ Found = tuple[dict[str, Any] | None, dict[str, npt.NDArray[np.float64]]]
 ALL = ("magnitudes", "gradients", "depth-weights", "mixing", "importance", "removal", "smoothing", "lens")
 
 
-@mock.patch.object(os, "fsync", no_sync)
 def fabricate_probes(
     run: RunDirectory, *, step: int = 100, better_by: float = 0.0, only: tuple[str, ...] = ALL
 ) -> RunDirectory:

@@ -8,11 +8,9 @@ any table hold the same number by accident.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import tomli_w
 
@@ -65,11 +63,6 @@ FULL_SCHEME: dict[str, Any] = {"scheme": "attnres-full", "query_lr_factor": 1.0}
 LUCK = (0.031, -0.042, 0.008, 0.034, -0.018, 0.022, -0.011)
 
 
-def no_sync(_handle: object) -> None:
-    """In place of os.fsync, which is most of what writing a run takes: a test's runs need not survive a crash."""
-
-
-@mock.patch.object(os, "fsync", no_sync)
 def fabricate(
     root: Path,
     name: str,

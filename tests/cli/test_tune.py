@@ -123,8 +123,8 @@ def test_a_diverged_trial_is_a_side_that_was_tried_and_the_overlay_says_all_of_i
     assert tomllib.loads(text)["train"] == {"learning_rate": best, "tuning_seeds": [1000]}
     # Whoever trains the seed that chose the rate hears that nothing rests on it.
     for seed, is_told in ((1000, True), (0, False)):
-        words = ["train", "./small.toml", "--overlay", "tuned-small-prenorm", "--steps", "1", "--seed", str(seed)]
-        assert run(words) == 0
+        one_step = ["train", "./small.toml", "--overlay", "tuned-small-prenorm", "--steps", "1"]
+        assert run([*one_step, "--seed", str(seed)]) == 0
         assert (f"seed {seed} chose values of this preset" in capsys.readouterr().err) is is_told
     # `--overlay` finds it, and it is the arm at its rate.
     put_on = load_preset("./small.toml", overlays=["tuned-small-attnres-full"])

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import json
 import math
-import os
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +31,6 @@ from attnres_cli.sweep.counting import counts_of
 from attnres_cli.sweep.execution import Job, JobResult
 from attnres_cli.sweep.kinds import depth_width, scaling
 from attnres_cli.sweep.shapes import Counts
-from tests.fabricated_runs import no_sync
 from tests.small import small_preset
 
 VOCAB_SIZE = 31
@@ -106,7 +104,6 @@ def bowl(preset: Preset, flops: float) -> float:
 def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: Trainer, **changes: Any) -> None:
     """Work in an empty folder with ./small.toml, where commands train with the stand-in. changes: of the preset."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "fsync", no_sync)
     Path("small.toml").write_text(small_preset(**changes).to_toml())
     monkeypatch.setattr(engine, "run_sweep", functools.partial(engine.run_sweep, run_job=trainer))
     monkeypatch.setattr(preparation, "step_seconds", timed)

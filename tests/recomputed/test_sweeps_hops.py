@@ -7,7 +7,6 @@ so neither the preset that the command trains by default nor the task matters he
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from attnres_cli.errors import ExitCode
-from tests.fabricated_runs import fabricate, no_sync
+from tests.fabricated_runs import fabricate
 from tests.fabricated_sweep import grid_document
 from tests.recomputed import sweeps_hops
 from tests.recomputed.harness import check_document
@@ -81,7 +80,6 @@ def test_every_number_of_hops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seeds: int, lost: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "fsync", no_sync)
     files = make(seeds, lost=lost)
     is_lost = lost and seeds > LOST[2]
     command(capsys, "sweep", "resume", "made", code=ExitCode.DIVERGED if is_lost else 0)
