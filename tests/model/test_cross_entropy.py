@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnres_cli.model import cross_entropy
@@ -14,7 +18,7 @@ from attnres_cli.model.cross_entropy import IGNORED_TARGET, summed_cross_entropy
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three rows of 11 logits at a time: the last chunk is cut."""
-    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", 33)
+    monkeypatch.setattr(cross_entropy, "CHUNK_LOGITS", {"cpu": 33})
 
 
 def inputs(dtype: torch.dtype, rows: int = 10) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -108,3 +112,55 @@ def test_no_gradient_is_computed_where_none_is_wanted() -> None:
         found = summed_cross_entropy(hidden, weight, targets)
     assert counted.get_total_flops() == logits
     assert torch.equal(found, expected)
+
+
+# ---------------------------------------------------------------------- under torch.compile
+
+
+def compiled(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    torch._dynamo.reset()
+    traced = torch.compile(summed_cross_entropy, backend="aot_eager", fullgraph=True)
+    found: torch.Tensor = traced(hidden, weight, targets)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_it_is_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
+    hidden, weight, targets = inputs(dtype)
+    expected, found = (each(hidden, weight, targets) for each in (summed_cross_entropy, compiled))
+    assert torch.equal(found, expected)
+    for a, b in zip(*(torch.autograd.grad(0.3 * each, (hidden, weight)) for each in (found, expected)), strict=True):
+        assert torch.equal(a, b)
+    with torch.no_grad():
+        assert torch.equal(compiled(hidden, weight, targets), expected)
+
+
+def test_compiled_the_products_are_in_the_autocast_dtype() -> None:
+    hidden, weight, targets = inputs(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected, found = (each(hidden, weight, targets) for each in (summed_cross_entropy, compiled))
+    assert torch.equal(found, expected)
+    assert not torch.equal(found, summed_cross_entropy(hidden, weight, targets))
+    for a, b in zip(*(torch.autograd.grad(each, (hidden, weight)) for each in (found, expected)), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_compiled_no_tensor_is_as_large_as_the_logits() -> None:
+    """Of either graph, forward and backward; nor is one kept in between."""
+    sizes: list[int] = []
+
+    def inspect(graph: torch.fx.GraphModule, _examples: object) -> Any:
+        for node in graph.graph.nodes:
+            values = node.meta.get("val")
+            for value in values if isinstance(values, list | tuple) else [values]:
+                if isinstance(value, torch.Tensor):
+                    sizes.append(value.numel())
+        return make_boxed_func(graph)
+
+    hidden = torch.zeros(64, 4, requires_grad=True)
+    weight = torch.zeros(200, 4, requires_grad=True)
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=inspect, bw_compiler=inspect)
+    loss = torch.compile(summed_cross_entropy, backend=backend, fullgraph=True)
+    loss(hidden, weight, torch.zeros(64, dtype=torch.int64)).backward()
+    assert max(sizes) == 200 * 4
