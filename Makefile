@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+DEVELOPING := .venv/.developing
 
 # One thread per test process: the processes share the cores already, and bit-exact tests need a fixed number.
 # And bytecode is kept, whatever the shell says: rewriting the tests' assertions anew takes each process seconds.
@@ -25,33 +26,39 @@ help:
 
 install: $(INSTALLED)
 
+# The program alone; tests and checks install what they need beside it.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "attnres needs Python 3.11 or newer, and this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 ...")'
 	@echo "Creating .venv and installing into it (once; a minute or more)"
 	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(DEVELOPING): $(INSTALLED)
+	@echo "Installing what tests and checks need (once; a minute or more)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)
 	@$(BIN)/attnres demo
 
-test: $(INSTALLED)
+test: $(DEVELOPING)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES)
 
 # Every scheme 48 transformer blocks deep, and through the real compiler.
-test-slow: $(INSTALLED)
+test-slow: $(DEVELOPING)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m slow
 
 # What `make test` tries is the same every time; a failure found here wants an @example of its own.
-search: $(INSTALLED)
+search: $(DEVELOPING)
 	@$(TEST_ENVIRONMENT) ATTNRES_TESTS_SEARCH=1 $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m hypothesis
 
-check: $(INSTALLED)
+check: $(DEVELOPING)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(INSTALLED)
+format: $(DEVELOPING)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
