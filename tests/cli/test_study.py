@@ -159,7 +159,8 @@ def test_tuned_overlays_are_arms_with_their_trials(capsys: pytest.CaptureFixture
     for arm in document["plan"]["arms"]:
         assert arm["tuning"] == {"tune": "t", "trials": 9, "seeds": 1}
         overlay = tomllib.loads(Path(f"presets/overlays/{arm['label']}.toml").read_text())
-        assert arm["changes"] == {"train.learning_rate": overlay["train"]["learning_rate"]}
+        rate = overlay["train"]["learning_rate"]
+        assert arm["changes"] == {"train.learning_rate": rate, "train.tuning_seeds": [1000]}
     assert run(["study", "run", "s", "--jobs", "1"]) == 0
     rates = {row["arm"]: row["digest"] for row in SweepDirectory(Path("runs/s")).document()["runs"]}
     assert len(set(rates.values())) == 2

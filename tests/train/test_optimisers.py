@@ -100,7 +100,8 @@ def test_state_round_trip(optimizer: str) -> None:
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 def test_shapes_on_the_meta_device(optimizer: str, residual: dict[str, object]) -> None:
-    preset = small_preset(residual, **{"train.optimizer": optimizer})
+    """Two transformer blocks have all the places that there are."""
+    preset = small_preset(residual, **{"train.optimizer": optimizer, "model.transformer_blocks": 2})
     model = build_model(preset, VOCAB_SIZE, device="meta")
     optimiser = Optimiser(model, preset)
     tokens = torch.zeros(2, 16, dtype=torch.int64, device="meta")
