@@ -29,7 +29,7 @@ VALUES: dict[str, Any] = {
     "beyond a float": "@1e999",
     "negative": -3,
     "a text": "x",
-    "a list": [1, "x", None],
+    "a list": [1, "x", [2]],  # TOML has no null
     "a table": {"x": {"y": 1}},
     "true": True,
     "null": None,

@@ -86,7 +86,7 @@ def _document(
         "created": "2026-11-30T01:00:00+00:00",
         "command": f"attnres sweep {kind}",
         "request": {},
-        "preset": {"name": "tiny"},
+        "preset": {"name": "tiny", "values": {}, "source_text": ""},
         "arms": [{"label": arm, "residual": {"scheme": arm}, "changes": {}, "facts": {}} for arm in arms],
         "seeds": list(range(num_seeds)),
         "planned_seeds": num_seeds,

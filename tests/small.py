@@ -27,6 +27,8 @@ RESIDUALS: dict[str, dict[str, Any]] = {
 FORMS: dict[str, dict[str, Any]] = {
     "hybridnorm, prenorm first": {"scheme": "hybridnorm", "first_block": "pre-norm"},
     "highway by vectors": {"scheme": "highway", "gate": "vector"},
+    "highway by the stream": {"scheme": "highway", "gate_input": "stream"},
+    "x0-lambda, normalised": {"scheme": "x0-lambda", "normalise_embedding": True},
     "hyper-connections, static": {"scheme": "hyper-connections", "dynamic": False},
     "multi-gate of embeddings": {"scheme": "multi-gate", "seeding": "embedding"},
     "denseformer, dilated": {"scheme": "denseformer", "dilation": 2},

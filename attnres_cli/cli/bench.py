@@ -140,7 +140,10 @@ def bench(
     refuse_together(
         operator=operator, depth=depth, mode=mode, compile_=compile_, prompt_tokens=prompt_tokens, vocab_size=vocab_size
     )
-    presets = arms_of(preset, residual or (), overlays or (), sets or (), backend, compile_)
+    needs_vocabulary = not operator and vocab_size is None
+    presets = arms_of(
+        preset, residual or (), overlays or (), sets or (), backend, compile_, needs_vocabulary=needs_vocabulary
+    )
     if operator:
         document = _operator(presets, backend, pairs or OPERATOR_PAIRS, against, fail_on or ())
     else:

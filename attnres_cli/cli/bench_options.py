@@ -21,20 +21,27 @@ def arms_of(
     sets: Sequence[str],
     backend: str | None,
     compile_: bool | None,
+    *,
+    needs_vocabulary: bool,
 ) -> dict[str, Preset]:
-    """The arms by name, the baseline first; a scheme that is given again gets a number."""
+    """The arms by name, the baseline first; a scheme that is given again gets a number.
+
+    needs_vocabulary: whether the preset's tokenizer is asked for its size. Raises UserError.
+    """
+    from attnres_cli.data.inputs import missing_vocabulary
     from attnres_cli.preset.reading import load_preset
     from attnres_cli.residual.arms import default_arms
 
     arms: dict[str, Preset] = {}
+    inputs = missing_vocabulary if needs_vocabulary else None
     for scheme in residual or default_arms("bench"):
-        arm = load_preset(preset, overlays=overlays, residual=scheme, sets=sets)
+        arm = load_preset(preset, overlays=overlays, residual=scheme, sets=sets, inputs=inputs)
         changes: dict[str, Any] = {} if compile_ is None else {"train.compile": "on" if compile_ else "off"}
         if backend is not None:
             changes |= _backend_change(arm, backend)
         number = sum(scheme in (name, name.rpartition("-")[0]) for name in arms) + 1
         arms[scheme if number == 1 else f"{scheme}-{number}"] = arm.replace(changes) if changes else arm
-    for note in next(iter(arms.values())).notes:
+    for note in dict.fromkeys(note for arm in arms.values() for note in arm.notes):
         typer.echo(f"note: {note}", err=True)
     return arms
 

@@ -80,9 +80,10 @@ app.command("train-tokenizer")(train_tokenizer)
 
 
 def _load(ref: str, overlays: list[str] | None, sets: list[str] | None) -> Preset:
+    from attnres_cli.data.inputs import missing_inputs
     from attnres_cli.preset.reading import load_preset
 
-    return load_preset(ref, overlays=overlays or (), sets=sets or ())
+    return load_preset(ref, overlays=overlays or (), sets=sets or (), inputs=missing_inputs)
 
 
 def _prepare(preset: Preset) -> Dataset:

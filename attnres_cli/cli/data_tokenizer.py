@@ -83,9 +83,10 @@ def _text_sections(
         raise UserError("--overlay and --set change a preset; name one.", exit_code=ExitCode.USAGE)
     sections: list[tuple[DataConfig, Path]] = []
     if preset is not None:
+        from attnres_cli.data.inputs import missing_text  # the preset may name the tokenizer that is made here
         from attnres_cli.preset.reading import load_preset
 
-        loaded = load_preset(preset, overlays=overlays or (), sets=sets or ())
+        loaded = load_preset(preset, overlays=overlays or (), sets=sets or (), inputs=missing_text)
         sections.append((loaded.data, loaded.source_folder))
     if corpus is not None:
         sections.append((_without_keys(corpus), Path()))

@@ -57,7 +57,9 @@ def _load(ref: str, scheme: str, seed: int, overlays: list[str] | None, sets: li
     from attnres_cli.cli.train import everyday_options, load_for_training
 
     given = everyday_options(seed, None)
-    return load_for_training(ref, overlays=overlays or (), residual=scheme, sets=sets or (), given=given)
+    return load_for_training(
+        ref, overlays=overlays or (), residual=scheme, sets=sets or (), given=given, asked_by=f"--preset {ref}"
+    )
 
 
 def _command(ref: str, scheme: str, seed: int, overlays: list[str] | None, sets: list[str] | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnres_cli.cli.options import JsonOption, OverlayOption, PresetArgument, SetOption, complete_residual
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.errors import ExitCode, Fault, UserError
 
 if TYPE_CHECKING:
     from attnres_cli.preset.reading import Preset
@@ -59,6 +59,7 @@ def plan(
     """
     from attnres_cli.analysis.plan import Questions
     from attnres_cli.cli.output import print_document
+    from attnres_cli.data.inputs import missing_vocabulary
     from attnres_cli.preset.reading import load_preset
     from attnres_cli.report.document import Document
     from attnres_cli.report.tables.plan import blocks
@@ -67,8 +68,11 @@ def plan(
         raise _usage("--tensor-parallel shares out a prompt.", where="--tensor-parallel", hint="add --prefill-tokens N")
     questions = Questions(_stages(pipeline), prefill_tokens, tensor_parallel, prefill_chunk_tokens)
     schemes: list[str | None] = [*dict.fromkeys(residual or ())] or [None]
-    arms = [load_preset(preset, overlays=overlays or (), residual=scheme, sets=sets or ()) for scheme in schemes]
-    for note in arms[0].notes:
+    arms = [
+        load_preset(preset, overlays=overlays or (), residual=scheme, sets=sets or (), inputs=missing_vocabulary)
+        for scheme in schemes
+    ]
+    for note in dict.fromkeys(note for arm in arms for note in arm.notes):
         typer.echo(f"note: {note}", err=True)
     options = [word for name in overlays or () for word in ("--overlay", name)]
     options += [word for assignment in sets or () for word in ("--set", assignment)]
@@ -132,21 +136,36 @@ def _times(arms: list[Preset], vocab_size: int, planned: list[dict[str, Any]]) -
 
 
 def _data_facts(preset: Preset, prepare_command: str) -> dict[str, Any]:
-    """Epochs over the prepared corpus, or why they are not known."""
+    """Epochs over the corpus: exact where it is prepared, else by its size on disk, else why they are not known."""
     from attnres_cli.data.batches import num_windows
+    from attnres_cli.data.estimate import estimated_train_tokens
     from attnres_cli.data.prepare import find_prepared
 
+    context_tokens = preset.model.context_tokens
     facts = {"corpus": preset.data.corpus, "tokenizer": preset.data.tokenizer}
-    unknown = {"train_tokens": None, "epochs": None}
+    unknown = {"train_tokens": None, "epochs": None, "is_estimate": None}
     try:
         dataset = find_prepared(preset)
-        if dataset is None:
-            return {**facts, **unknown, "epochs_unknown": f"known after `{prepare_command}`"}
-        windows = num_windows(dataset.train, preset.model.context_tokens)
+        if dataset is not None:
+            tokens, windows = dataset.train.num_tokens, num_windows(dataset.train, context_tokens)
+        else:
+            tokens = estimated_train_tokens(preset.data, preset.source_folder) or 0
+            windows = (tokens - 1) // context_tokens
     except UserError as error:
-        return {**facts, **unknown, "epochs_unknown": error.faults[0].what}
-    epochs = preset.steps * preset.sequences_per_step / windows
-    return {**facts, "train_tokens": dataset.train.num_tokens, "epochs": epochs, "epochs_unknown": None}
+        return {**facts, **unknown, "epochs_unknown": "; ".join(map(_sentence, error.faults))}
+    if windows < 1:  # it can't say, or says too little to divide by
+        return {**facts, **unknown, "epochs_unknown": f"known after `{prepare_command}`"}
+    return {
+        **facts,
+        "train_tokens": tokens,
+        "epochs": preset.steps * preset.sequences_per_step / windows,
+        "is_estimate": dataset is None,
+        "epochs_unknown": None,
+    }
+
+
+def _sentence(fault: Fault) -> str:
+    return fault.what if fault.where is None else f"{fault.what.rstrip('.')} ({fault.where})"
 
 
 def _stages(text: str | None) -> tuple[int, int] | None:

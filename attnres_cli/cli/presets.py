@@ -181,7 +181,7 @@ def diff(
     from attnres_cli.preset.difference import differences
     from attnres_cli.preset.reading import load_preset
 
-    one, other = load_preset(first), load_preset(second)
+    one, other = load_preset(first, asked_by="A"), load_preset(second, asked_by="B")
     for each in (one, other):
         _notes(each)
     found = differences(one, other)
@@ -202,7 +202,7 @@ def _show_file(ref: str, json: bool) -> None:
     from attnres_cli.preset.catalogue import find_either, shown
     from attnres_cli.preset.toml import parse, read_text
 
-    entry = find_either(ref)
+    entry = find_either(ref, where="PRESET")
     _note(entry.shadowing_note)
     text = read_text(entry.path, shown(entry.path))
     if not json:

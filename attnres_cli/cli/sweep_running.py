@@ -16,6 +16,7 @@ from attnres_cli.cli.preparing import saying_what_is_kept
 from attnres_cli.errors import ExitCode, plural
 
 if TYPE_CHECKING:
+    from attnres_cli.preset.preset import Preset
     from attnres_cli.sweep.execution import Slot
     from attnres_cli.sweep.request import Request
     from attnres_cli.sweep.results import Sweep, SweepDirectory
@@ -39,8 +40,9 @@ def start(
     from attnres_cli.sweep.preparation import kind_of, planned
     from attnres_cli.sweep.rates import with_chosen_rates
     from attnres_cli.sweep.request import continued
+    from attnres_cli.sweep.resolve import notes_of
 
-    for note in request.preset.notes:
+    for note in notes_of(request):
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, kind_of(request.kind).GROWING)
     typer.echo("planning; timing a few training steps …", err=True)
@@ -51,7 +53,7 @@ def start(
         return
     sweep = with_chosen_rates(sweep, found.earlier)
     announce(sweep, len(slots))
-    run(found.directory, sweep, slots, json)
+    run(found.directory, sweep, slots, json, request.preset)
 
 
 def announce(sweep: Sweep, parallel: int) -> None:
@@ -73,13 +75,16 @@ def announce(sweep: Sweep, parallel: int) -> None:
     )
 
 
-def run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool) -> None:
-    """Train what is left, print the sweep, and leave with the exit code that says how it went."""
+def run(
+    directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output: bool, asked: Preset | None = None
+) -> None:
+    """Train what is left, print the sweep, and leave with the exit code that says how it went. asked: see
+    `train_stages`."""
     from attnres_cli.cli.output import print_document, terminal
     from attnres_cli.report.sweep_documents import sweep_document
     from attnres_cli.sweep.rates import with_chosen_rates
 
-    sweep = train_stages(directory, sweep, slots, with_chosen_rates)
+    sweep = train_stages(directory, sweep, slots, with_chosen_rates, asked)
     if sweep.status == "finished":
         _measure(directory, sweep)
     width = None if json_output else terminal()[0]
@@ -88,13 +93,20 @@ def run(directory: SweepDirectory, sweep: Sweep, slots: list[Slot], json_output:
 
 
 def train_stages(
-    directory: SweepDirectory, sweep: Sweep, slots: list[Slot], following: Callable[[Sweep], Sweep]
+    directory: SweepDirectory,
+    sweep: Sweep,
+    slots: list[Slot],
+    following: Callable[[Sweep], Sweep],
+    asked: Preset | None = None,
 ) -> Sweep:
-    """Train a sweep, and what `following` makes of its results, on a display (sweep/stages.py)."""
+    """Train a sweep, and what `following` makes of its results, on a display (sweep/stages.py).
+
+    asked: the preset as its user named it, whose lines errors about the data give; a sweep's file has none.
+    """
     from attnres_cli.cli.sweep_display import display
     from attnres_cli.data.prepare import prepare
     from attnres_cli.sweep.engine import run_sweep
-    from attnres_cli.sweep.resolve import run_preset
+    from attnres_cli.sweep.resolve import run_preset, with_lines_of
     from attnres_cli.sweep.results import create_sweep_directory
     from attnres_cli.sweep.stages import in_stages
 
@@ -105,7 +117,8 @@ def train_stages(
     if sweep.left:
         typer.echo("preparing the data …", err=True)
         with saying_what_is_kept():  # once, before many processes would do it at the same time
-            prepare(run_preset(sweep, sweep.runs[0]))
+            first = run_preset(sweep, sweep.runs[0])
+            prepare(first if asked is None else with_lines_of(first, asked))
     if not directory.exists:
         create_sweep_directory(directory)
     return in_stages(sweep, train, following)

@@ -186,11 +186,18 @@ def load_for_training(
     sets: Any = (),
     given: Sequence[Given] = (),
     steps: int | None = None,
+    asked_by: str = "PRESET",
 ) -> Preset:
-    """The preset, with `steps` optimiser steps where given."""
+    """The preset, with `steps` optimiser steps where given. asked_by: the argument or option that `ref` is.
+
+    Raises UserError with everything that is wrong with it, and everything of its data that is missing.
+    """
+    from attnres_cli.data.inputs import missing_inputs
     from attnres_cli.preset.reading import load_preset
 
-    preset = load_preset(ref, overlays=overlays, residual=residual, sets=sets, given=given)
+    preset = load_preset(
+        ref, overlays=overlays, residual=residual, sets=sets, given=given, inputs=missing_inputs, asked_by=asked_by
+    )
     notes = list(preset.notes)
     if preset.train.seed in (preset.train.tuning_seeds or ()):
         notes.append(

@@ -104,6 +104,7 @@ def tune(
     from attnres_cli.sweep.kinds.tune import growing, make_request, next_stage
     from attnres_cli.sweep.preparation import planned
     from attnres_cli.sweep.request import continued
+    from attnres_cli.sweep.resolve import notes_of
     from attnres_cli.sweep.tuned_overlays import overlay_path, refuse_to_overwrite
 
     named = [] if arms is None else [word.strip() for word in arms.split(",") if word.strip()]
@@ -125,7 +126,7 @@ def tune(
         horizon_fraction=horizon_fraction,
         seeds=seeds,
     )
-    for note in request.preset.notes:
+    for note in notes_of(request):
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, growing(request))
     typer.echo("planning; timing a few training steps …", err=True)
@@ -138,7 +139,9 @@ def tune(
     refuse_to_overwrite(paths, priced.name, force=force)
     first = next_stage(found.request, priced, found.earlier)
     _announce(priced, first, is_new=found.earlier is None)
-    sweep = train_stages(found.directory, first, slots, lambda before: next_stage(found.request, priced, before))
+    sweep = train_stages(
+        found.directory, first, slots, lambda before: next_stage(found.request, priced, before), request.preset
+    )
     _print(found.directory, json)
     _leave(found.directory, sweep)
 

@@ -64,9 +64,10 @@ def verify_study(
 
 
 def _loaded(preset: str | None, residual: str | None, overlays: Sequence[str], sets: Sequence[str]) -> Preset:
+    from attnres_cli.data.inputs import missing_inputs
     from attnres_cli.preset.reading import load_preset
 
-    loaded = load_preset(preset or PRESET, overlays=overlays, residual=residual, sets=sets)
+    loaded = load_preset(preset or PRESET, overlays=overlays, residual=residual, sets=sets, inputs=missing_inputs)
     for note in loaded.notes:
         typer.echo(f"note: {note}", err=True)
     if preset is not None:

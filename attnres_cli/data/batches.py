@@ -102,6 +102,7 @@ def num_windows(store: TokenStore, context_tokens: int) -> int:
     if windows < 1:
         raise UserError(
             f"The corpus has {store.num_tokens:,} {plural(store.num_tokens, 'token')}, fewer than one sequence needs.",
+            where="model.context_tokens",
             expected=f"more than model.context_tokens = {context_tokens}",
         )
     return windows

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +22,7 @@ from attnres_cli.caches import default_cache_folder
 from attnres_cli.data import cache
 from attnres_cli.data.documents import TokenFile
 from attnres_cli.data.inputs import missing_inputs
-from attnres_cli.data.sources import Source, corpus_module, source_of, vocabulary_size_of
+from attnres_cli.data.sources import Source, corpus_module, size_key, source_of, vocabulary_size_of
 from attnres_cli.data.split import SPLIT_RULE
 from attnres_cli.data.store import Dataset, Progress, TokenStore
 from attnres_cli.data.survey import Survey, choose_split, survey_documents
@@ -26,6 +30,7 @@ from attnres_cli.data.token_files import open_token_files
 from attnres_cli.data.writing import write_sides
 from attnres_cli.errors import Fault, UserError, plural
 from attnres_cli.preset.schema import DataConfig
+from attnres_cli.preset.validation import placed
 
 if TYPE_CHECKING:
     from attnres_cli.preset.preset import Preset
@@ -36,10 +41,11 @@ __all__ = ["Dataset", "Progress", "find_prepared", "prepare", "prepare_corpus", 
 def prepare(preset: Preset, *, progress: Progress | None = None, cache_folder: Path | None = None) -> Dataset:
     """The preset's corpus, tokenised and split. What is in the cache (default: `default_cache_folder()`) is not redone.
 
-    Raises UserError when the corpus is missing, empty, or too short for the preset's context.
+    Raises UserError when the corpus is missing, empty, or too short for the preset's context, with the preset's line.
     """
-    dataset = prepare_corpus(preset.data, preset.source_folder, progress=progress, cache_folder=cache_folder)
-    _require_fit(dataset, preset.model.context_tokens)
+    with _at_the_presets_lines(preset):
+        dataset = prepare_corpus(preset.data, preset.source_folder, progress=progress, cache_folder=cache_folder)
+        _require_fit(dataset, preset)
     return dataset
 
 
@@ -49,13 +55,14 @@ def find_prepared(preset: Preset, *, cache_folder: Path | None = None) -> Datase
     The corpus is read through to know which entry is its own, unless the cache has none at all: then its files are only
     looked for. Raises UserError as preparing does.
     """
+    missing = list(missing_inputs(preset.data, preset.source_folder))
+    if missing:
+        raise UserError([placed(fault, _line_of(preset, f"data.{key}")) for key, fault in missing])
     if cache.is_empty(cache_folder or default_cache_folder()):
-        missing = [fault for _, fault in missing_inputs(preset.data, preset.source_folder)]
-        if missing:
-            raise UserError(missing)
         return None
     try:
-        return prepare_corpus(preset.data, preset.source_folder, cache_folder=cache_folder, only_cached=True)
+        with _at_the_presets_lines(preset):
+            return prepare_corpus(preset.data, preset.source_folder, cache_folder=cache_folder, only_cached=True)
     except cache.NotPrepared:
         return None
 
@@ -80,7 +87,7 @@ def prepare_corpus(
     if not survey.sizes.sum():
         raise UserError(
             f"The corpus '{config.corpus}' has no text.",
-            where="[data]",
+            where=source.size_key,
             expected="at least one document that is not empty",
             hint=f"{survey.empty} empty documents were found" if survey.empty else None,
         )
@@ -157,19 +164,45 @@ def _notes(survey: Survey, meta: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _require_fit(dataset: Dataset, context_tokens: int) -> None:
+@contextmanager
+def _at_the_presets_lines(preset: Preset) -> Iterator[None]:
+    """Errors of the body whose place is a key, or several ("data.files, model.context_tokens"), name the lines or the
+    options that say them."""
+    try:
+        yield
+    except UserError as error:
+        faults = [
+            replace(fault, where=fault.where and ", ".join(_line_of(preset, each) for each in fault.where.split(", ")))
+            for fault in error.faults
+        ]
+        raise UserError(faults, exit_code=error.exit_code) from error
+
+
+def _line_of(preset: Preset, where: str) -> str:
+    """The line or option that says the key `where`; `where` itself for anything else, and where the preset was put
+    together by a program, which has no lines."""
+    origin = preset.origins.get(where)
+    is_said = origin is not None and (origin.line is not None or origin.source.startswith("--"))
+    return str(origin) if is_said else where
+
+
+def _require_fit(dataset: Dataset, preset: Preset) -> None:
     """Raise UserError, naming both sides where both are short, unless each holds a sequence and its next token."""
+    context_tokens, fraction = preset.model.context_tokens, preset.data.validation_fraction
+    is_cut = not getattr(preset.data, "validation_files", ())  # else nothing follows for the other side
+    in_all = dataset.train.num_tokens + dataset.validation.num_tokens
     faults = [
         Fault(
             f"The {part} part of the corpus has {store.num_tokens:,} {plural(store.num_tokens, 'token')}, "
             "fewer than one sequence needs.",
-            where="model.context_tokens",
-            expected=f"more tokens than context_tokens = {context_tokens}",
+            where=f"{size_key(preset.data)}, model.context_tokens",
+            expected=f"more tokens than context_tokens = {context_tokens}"
+            + f"; about {math.ceil((context_tokens + 1) / share):,} in the whole corpus, which has {in_all:,}" * is_cut,
             hint=f"more text, {more}or a shorter context",
         )
-        for part, store, more in (
-            ("training", dataset.train, ""),
-            ("validation", dataset.validation, "a larger data.validation_fraction, "),
+        for part, store, share, more in (
+            ("training", dataset.train, 1 - fraction, ""),
+            ("validation", dataset.validation, fraction, "a larger data.validation_fraction, "),
         )
         if store.num_tokens <= context_tokens
     ]

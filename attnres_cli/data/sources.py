@@ -23,6 +23,7 @@ class Source(Protocol):
 
     tokenizer_name: str
     vocab_size: int
+    size_key: str  # "data.files": the key that decides how much there is
     identity: str  # equal identities make equal tokens of equal contents
     has_text: bool
     has_loss_masks: bool
@@ -46,6 +47,12 @@ class Source(Protocol):
 def corpus_module(config: DataConfig) -> ModuleType:
     """The corpus's file. Raises UserError naming the nearest corpus when there is none of that name."""
     return discovery.load("data.corpora", config.corpus, what="corpus", where="data.corpus")
+
+
+def size_key(config: DataConfig) -> str:
+    """The key ("data.files") of what decides how much text the corpus has."""
+    keys = type(config).model_fields
+    return f"data.{next((key for key in ('files', 'documents') if key in keys), 'corpus')}"
 
 
 def vocabulary_size_of(config: DataConfig, base_folder: Path | None = None) -> int:
@@ -73,6 +80,7 @@ class TextSource:
 
     def __init__(self, config: DataConfig, module: ModuleType, base_folder: Path, tokenizer: Tokenizer) -> None:
         self._config, self._module, self._base_folder, self._tokenizer = config, module, base_folder, tokenizer
+        self.size_key = size_key(config)
         self.tokenizer_name = tokenizer.name
         self.vocab_size = tokenizer.vocab_size
         self.identity = tokenizer.digest
@@ -104,6 +112,7 @@ class TokenSource:
 
     def __init__(self, config: DataConfig, module: ModuleType, base_folder: Path) -> None:
         self._config, self._module, self._base_folder = config, module, base_folder
+        self.size_key = size_key(config)
         self.vocab_size = int(module.vocabulary_size(config))
 
     def contents(self) -> Iterator[CleanText]:

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from attnres_cli.errors import UserError
-
 SPLIT_RULE = "lowest-hashes-1"
-_SHORTEST_PIECE_BYTES = 256
+SHORTEST_PIECE_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ def score(digest: bytes) -> int:
 
 def longest_piece_bytes(total_bytes: int, validation_fraction: float) -> int:
     """A power of two, so that a corpus that grows a little is cut where it was: at most half the validation set."""
-    half = max(int(total_bytes * validation_fraction / 2), _SHORTEST_PIECE_BYTES)
+    half = max(int(total_bytes * validation_fraction / 2), SHORTEST_PIECE_BYTES)
     return 1 << (half.bit_length() - 1)
 
 
@@ -65,11 +63,9 @@ def cut(text: bytes, piece_bytes: int | None) -> Iterator[bytes]:
 
 def choose(
     scores: npt.NDArray[np.uint64], sizes: npt.NDArray[np.int64], validation_fraction: float, piece_bytes: int | None
-) -> Split:
-    """The split of units with these scores and sizes (bytes or tokens; [units]).
-
-    Raises UserError when nothing would be left on one of the sides.
-    """
+) -> Split | None:
+    """The split of units with these scores and sizes (bytes or tokens; [units]); None when nothing would be left on one
+    of the sides."""
     order = np.argsort(scores, kind="stable")
     held_out = np.cumsum(sizes[order])
     last = int(np.searchsorted(held_out, validation_fraction * held_out[-1]))
@@ -78,10 +74,7 @@ def choose(
     if threshold == highest:  # one or two large units: everything would be held out, so leave the last for training
         lower = scores[scores < highest]
         if not len(lower):
-            raise UserError(
-                "The corpus can't be split into training and validation: it is one short text, or one text repeated.",
-                expected="at least two different documents, or one of a few hundred bytes",
-            )
+            return None
         threshold = lower.max()
     return Split(piece_bytes, int(threshold))
 

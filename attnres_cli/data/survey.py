@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from attnres_cli.data.sources import Source
-from attnres_cli.data.split import Split, choose, content_digest, cut, score
+from attnres_cli.data.split import SHORTEST_PIECE_BYTES, Split, choose, content_digest, cut, score
 from attnres_cli.data.store import Progress
+from attnres_cli.errors import UserError, plural
 
 _PROGRESS_BYTES = 2**20
 
@@ -49,7 +50,17 @@ def survey_documents(source: Source, progress: Progress | None) -> Survey:
 
 
 def choose_split(source: Source, survey: Survey, validation_fraction: float) -> Split:
-    """The split of these documents; reads long ones again, because their pieces are units of their own."""
+    """The split of these documents; reads long ones again, because their pieces are units of their own.
+
+    Raises UserError when nothing would be left on one of the sides.
+    """
+    split = _chosen(source, survey, validation_fraction)
+    if split is None:
+        raise _too_alike(source, survey)
+    return split
+
+
+def _chosen(source: Source, survey: Survey, validation_fraction: float) -> Split | None:
     piece_bytes = source.longest_piece_bytes(int(survey.sizes.sum()), validation_fraction)
     scores = np.frombuffer(survey.digests, dtype=">u8")[::4].astype(np.uint64)
     if piece_bytes is None or survey.sizes.max() <= piece_bytes:
@@ -66,4 +77,22 @@ def choose_split(source: Source, survey: Survey, validation_fraction: float) -> 
         np.concatenate([survey.sizes[whole], np.array([size for _, size in pieces], dtype=np.int64)]),
         validation_fraction,
         piece_bytes,
+    )
+
+
+def _too_alike(source: Source, survey: Survey) -> UserError:
+    documents, text_bytes = len(survey.sizes), int(survey.sizes.sum())
+    found = f"{documents:,} {plural(documents, 'document')}"
+    if not source.has_text:
+        return UserError(
+            f"The corpus has {found}, all alike, and can't be split into training and validation.",
+            where=source.size_key,
+            expected="at least two different documents",
+        )
+    return UserError(
+        f"The corpus has {text_bytes:,} {plural(text_bytes, 'byte')} in {found} and can't be split into training and "
+        "validation: it is one short text, or one text repeated.",
+        where=source.size_key,
+        expected=f"at least two different documents, or one of more than {SHORTEST_PIECE_BYTES} bytes",
+        hint="more text, such as the standard library's: --set 'data.corpus=\"stdlib\"'",
     )

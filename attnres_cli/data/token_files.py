@@ -76,6 +76,7 @@ def _tokenizer(config: Any, base_folder: Path) -> Tokenizer | None:
     if tokenizer.vocab_size > config.vocab_size:
         raise UserError(
             f"The tokenizer '{tokenizer.name}' has {tokenizer.vocab_size} ids, data.vocab_size is {config.vocab_size}.",
+            where="data.vocab_size",
             expected=f"vocab_size of at least {tokenizer.vocab_size}, or the tokenizer that made the files",
         )
     return tokenizer
@@ -176,7 +177,9 @@ def _cut_off_the_end(
     """(all but the end, the end): the last `fraction` of all tokens, at least one on each side."""
     total = sum(len(array) for array in arrays)
     if total < 2:
-        raise UserError("The token files hold a single token.", expected="enough for training and validation")
+        raise UserError(
+            "The token files hold a single token.", where="data.files", expected="enough for training and validation"
+        )
     border = min(max(total - round(total * fraction), 1), total - 1)
     before, after, start = [], [], 0
     for array in arrays:

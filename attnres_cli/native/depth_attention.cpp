@@ -1,8 +1,8 @@
 // Softmax attention over depth (arXiv 2603.15031, Eq. 2-4), whole sites at a time, both directions.
 //
 // A token's sources are rows of separate matrices; they are read where they lie. Forward: block sum, 1/rms, logits,
-// softmax, weighted sum and the PreNorm in one visit to each token. Backward: a source gathers its gradient from all its
-// consumers in one visit to each token, when the last of them is done.
+// softmax, weighted sum and the PreNorm in one visit to each token. Backward: a source gathers its gradient from all
+// its consumers in one visit to each token, when the last of them is done.
 #include "norm.h"
 
 #include <ATen/Dispatch.h>
@@ -226,7 +226,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> look_ahead(TensorList values, TensorL
   return {mixed, peak, total, logits};
 }
 
-// From this many on, Σ a scale q is left to the library's matrix product.
+// From this many consumers on, Σ a scale q is left to the library's matrix product, as queries' gradients always are:
+// it is the faster one, but may cut its sums by the number of threads, and another number then gives another rounding.
 constexpr int64_t kManyQueries = 8;
 
 // (gradients of S sources [S, M, d], gradients of their n consumers' queries [n, d]); formulas in residual/operator.py.

@@ -127,15 +127,16 @@ def find(name: str, kind: Kind = "preset", *, where: str | None = None, below: P
     return entry
 
 
-def find_either(ref: str) -> Entry:
-    """The preset, else the overlay, of this name, or the file at this path. Raises UserError."""
+def find_either(ref: str, *, where: str | None = None) -> Entry:
+    """The preset, else the overlay, of this name, or the file at this path. where: the argument that says it, for the
+    error. Raises UserError."""
     if is_path(ref):
         path = Path(ref).expanduser()
         if not path.exists():
-            raise no_such_file(path)
+            raise no_such_file(path, where)
         kind: Kind = "overlay" if path.resolve().parent.name in FOLDERS_OF_OVERLAYS else "preset"
         return Entry(path.stem, kind, "file", path)
-    return find(ref, "overlay" if ref in names("overlay") and ref not in names("preset") else "preset")
+    return find(ref, "overlay" if ref in names("overlay") and ref not in names("preset") else "preset", where=where)
 
 
 def no_such_file(path: Path, where: str | None = None, *, below: Path | None = None) -> UserError:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from inspect import getattr_static
 from typing import Any, cast
 
 from attnres_cli.errors import Fault, plural
 from attnres_cli.preset.explain import Where, complaint_fault, unknown_member
 from attnres_cli.preset.fields import marker
-from attnres_cli.preset.schema import Complaint, MemberOf, Section
+from attnres_cli.preset.schema import AnsweredBy, Complaint, MemberOf, Section
 from attnres_cli.preset.variants import Members
 
 
@@ -68,18 +69,39 @@ def check(sections: Mapping[str, Section | PartlyValid], where: Where) -> list[F
     return faults
 
 
+def notes_of(sections: Mapping[str, Section]) -> tuple[str, ...]:
+    """What a valid preset of these sections says that changes nothing, one sentence each."""
+    preset = Sections(sections)
+    return tuple(note for section in sections.values() for note in section.notes(preset))
+
+
 def unknown_members(
     section: str, model: type[Section], values: Mapping[str, Any], where: Where, members: Members
 ) -> Iterator[Fault]:
-    """Values that should name a file of the program and do not; `where` takes a key of the section."""
+    """Values that should name a file of the program, or be known to one, and are not; `where` takes a key of the
+    section."""
     for key, value in values.items():
-        folder = marker(model.model_fields[key], MemberOf) if key in model.model_fields else None
-        if folder is None:
+        if key not in model.model_fields:
             continue
-        valid = (*folder.also, *members.names(folder.package))
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str) and each not in valid:
-                yield unknown_member(folder.what, each, valid, where(key))
+        folder, answered = marker(model.model_fields[key], MemberOf), marker(model.model_fields[key], AnsweredBy)
+        if folder is not None:
+            valid = (*folder.also, *members.names(folder.package))
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, str) and each not in valid:
+                    yield unknown_member(folder.what, each, valid, where(key))
+        elif answered is not None and isinstance(value, str) and value not in answered.also:
+            yield from _unanswered(answered, value, where(key), members)
+
+
+def _unanswered(answered: AnsweredBy, value: str, where: str | None, members: Members) -> Iterator[Fault]:
+    """The fault of a name that no file of the folder answers to; nothing where one does."""
+    package = answered.package
+    kinds = [members.load(package, name, what=answered.what) for name in members.names(package)]
+    if any(kind.accepts(value) for kind in kinds):
+        return
+    valid = (*answered.also, *(name for kind in kinds for name in kind.names()))
+    fault = unknown_member(answered.what, value, valid, where)
+    yield replace(fault, expected=", or ".join(filter(None, [fault.expected, answered.besides])))
 
 
 def heads_divide_width(preset: Any) -> Iterator[Complaint]:

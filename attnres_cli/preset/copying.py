@@ -18,7 +18,7 @@ def copy_preset(ref: str, destination: Path) -> Path:
     Missing folders are made; `extends` with a relative path is rewritten for the new place. Returns the file. Raises
     UserError where the file exists, whatever it is: nothing is ever overwritten.
     """
-    source = find_either(ref).path
+    source = find_either(ref, where="PRESET").path
     target = destination / source.name if destination.is_dir() else destination
     if target.suffix != ".toml":
         raise UserError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from attnres_cli.errors import Fault, UserError
+from attnres_cli.preset.checks import notes_of
 from attnres_cli.preset.layers import DEFAULT, Layer, Origin
 from attnres_cli.preset.render import plain_values, render
 from attnres_cli.preset.schema import (
@@ -23,7 +24,7 @@ from attnres_cli.preset.schema import (
     Section,
     TrainConfig,
 )
-from attnres_cli.preset.validation import validate
+from attnres_cli.preset.validation import Inputs, in_reading_order, input_faults, validate
 from attnres_cli.preset.variants import PROGRAM, Members
 
 
@@ -33,8 +34,8 @@ class Preset:
 
     `residual` and `data` are the `Config` of the scheme and the corpus. origins: "section.key" → where the value was
     said, for every key. source_path, source_text: the file as the user wrote it (None and "" where there is none).
-    source_folder: where relative paths start that no file said. notes: what the user should know about how the preset
-    was found, one sentence each.
+    source_folder: where relative paths start that no file said. found_notes: what the user should know about how the
+    preset was found, one sentence each.
     """
 
     name: str = field(compare=False)
@@ -48,7 +49,7 @@ class Preset:
     source_path: Path | None = field(compare=False, repr=False)
     source_text: str = field(compare=False, repr=False)
     source_folder: Path = field(compare=False, repr=False)
-    notes: tuple[str, ...] = field(compare=False, repr=False)
+    found_notes: tuple[str, ...] = field(compare=False, repr=False)
     said: Mapping[str, Mapping[str, Any]] = field(compare=False, repr=False)
     members: Members = field(compare=False, repr=False)
 
@@ -98,9 +99,17 @@ class Preset:
             source_path=self.source_path,
             source_text=self.source_text,
             source_folder=self.source_folder,
-            notes=self.notes,
+            notes=self.found_notes,
             members=self.members,
         )
+
+    # ---- for people
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know, one sentence each: how the preset was found, and what it says that changes nothing
+        at these sizes."""
+        return (*self.found_notes, *notes_of(self.sections))
 
     # ---- derived sizes
 
@@ -156,14 +165,17 @@ def build(
     source_folder: Path,
     notes: tuple[str, ...] = (),
     members: Members = PROGRAM,
+    inputs: Inputs | None = None,
 ) -> Preset:
     """The preset that the layers make, the first one lowest; `faults` were found while reading them.
 
-    Raises one UserError with every fault of every section.
+    inputs: finds what its [data] section names and is not there. Raises one UserError with every fault of every
+    section, and of the inputs.
     """
     result = validate(layers, source, members, faults)
-    if result.faults:
-        raise UserError(result.faults)
+    missing = input_faults(inputs, result.sections.get("data"), result.stack, source_folder)
+    if result.faults or missing:
+        raise UserError(in_reading_order([*result.faults, *missing]))
     sections = cast(Any, result.sections)
     every_key = [f"{section}.{key}" for section in SECTIONS for key in type(sections[section]).model_fields]
     return Preset(
@@ -173,7 +185,7 @@ def build(
         source_path=source_path,
         source_text=source_text,
         source_folder=source_folder,
-        notes=notes,
+        found_notes=notes,
         said=result.stack.values,
         members=members,
     )

@@ -5,21 +5,29 @@ extends chain → --overlay (in order) → --residual → --set (in order) → o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import Fault, UserError
 from attnres_cli.preset.catalogue import FOLDERS_OF_OVERLAYS, Kind, find, is_path, names, no_such_file, shown
+from attnres_cli.preset.checks import notes_of
 from attnres_cli.preset.explain import not_a_section, unknown_section
 from attnres_cli.preset.layers import Layer, Origin
 from attnres_cli.preset.options import Given, given_layer, residual_layer, set_layer
 from attnres_cli.preset.positions import key_lines
 from attnres_cli.preset.preset import Preset, build, plain_layer
-from attnres_cli.preset.schema import SECTIONS, DataConfig
+from attnres_cli.preset.schema import SECTIONS
 from attnres_cli.preset.toml import parse, read_text
-from attnres_cli.preset.validation import data_of_overlay, in_reading_order, overlay_faults, validate
+from attnres_cli.preset.validation import (
+    Inputs,
+    data_of_overlay,
+    in_reading_order,
+    input_faults,
+    overlay_faults,
+    validate,
+)
 from attnres_cli.preset.variants import PROGRAM, Members
 
 __all__ = ["Checked", "Preset", "check_file", "load_preset", "preset_from_dict"]
@@ -32,16 +40,21 @@ def load_preset(
     residual: str | None = None,
     sets: Sequence[str] = (),
     given: Sequence[Given] = (),
+    inputs: Inputs | None = None,
+    asked_by: str = "PRESET",
     members: Members = PROGRAM,
 ) -> Preset:
     """The preset of this name or path, and on top of it overlays (names or paths), a scheme's defaults, assignments,
     and what options of their own say.
 
+    inputs: finds what the [data] section names and is not there, for a command that will read it (data/inputs.py).
+    asked_by: the argument that `ref` is, for the error about a name that leads nowhere.
+
     Raises one UserError with every fault that was found, each with its file and line or the option that caused it.
     """
     faults: list[Fault] = []
     notes: list[str] = []
-    chain = _read_chain(ref, "preset", faults, notes)
+    chain = _read_chain(ref, "preset", asked_by, faults, notes)
     file, is_complete = chain.files[-1], chain.is_complete
     layers = chain.layers
     if is_complete and not faults and not _is_whole(layers):
@@ -52,7 +65,7 @@ def load_preset(
             hint=f"cpu-small --overlay {ref}",
         )
     for overlay in overlays:
-        chain = _read_chain(overlay, "overlay", faults, notes)
+        chain = _read_chain(overlay, "overlay", f"--overlay {overlay}", faults, notes)
         layers += chain.layers
         is_complete &= chain.is_complete
     if residual is not None:
@@ -73,6 +86,7 @@ def load_preset(
         source_folder=file.path.parent,
         notes=tuple(notes),
         members=members,
+        inputs=inputs,
     )
 
 
@@ -103,7 +117,8 @@ class Checked:
     """What checking one file found.
 
     kind: whether it was judged as a whole preset or as an overlay. path: the file, None where none could be read.
-    notes: what the user should know about how it was found, one sentence each.
+    notes: what the user should know, one sentence each: how it was found, and what a whole preset says that changes
+    nothing.
     """
 
     name: str
@@ -116,8 +131,8 @@ class Checked:
 def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Members = PROGRAM) -> Checked:
     """Judge one preset or overlay (name or path), reporting instead of raising.
 
-    A file in a folder `overlays`, or without any required key of [model], is an overlay. inputs: also says what is
-    wrong with the files that a valid [data] section names.
+    A file in a folder `overlays`, or without any required key of [model], is an overlay. inputs: finds what a valid
+    [data] section names and is not there.
     """
     kind: Kind = "preset"
     if not is_path(ref) and str(ref) not in names("preset") and str(ref) in names("overlay"):
@@ -125,7 +140,7 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
     faults: list[Fault] = []
     notes: list[str] = []
     try:
-        chain = _read_chain(ref, kind, faults, notes)
+        chain = _read_chain(ref, kind, "FILE", faults, notes)
     except UserError as error:
         return Checked(str(ref), kind, None, error.faults, tuple(notes))
     file, layers = chain.files[-1], chain.layers
@@ -140,9 +155,8 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
         kind = "preset"
         judged = validate(layers, file.shown, members, faults)
         faults, data, stack = judged.faults, judged.sections.get("data"), judged.stack
-    if inputs is not None and isinstance(data, DataConfig):
-        for key, fault in inputs(data, file.path.parent):
-            faults.append(_placed(fault, stack.where(f"data.{key}") or stack.where("data")))
+        notes += notes_of(judged.sections) if not faults else ()
+    faults += input_faults(inputs, data, stack, file.path.parent)
     return Checked(str(ref), kind, file.path, tuple(in_reading_order(faults)), tuple(notes))
 
 
@@ -150,17 +164,6 @@ def _is_whole(layers: Sequence[Layer]) -> bool:
     """Whether somebody says at least one of the keys that [model] requires."""
     required = [key for key, field in SECTIONS["model"].model_fields.items() if field.is_required()]
     return any(key in layer.values.get("model", {}) for layer in layers for key in required)
-
-
-def _placed(fault: Fault, where: str | None) -> Fault:
-    """`fault` at the line that names the file; the place where the file was looked for is kept."""
-    if where is None or fault.where is None:
-        return replace(fault, where=where or fault.where)
-    return replace(fault, where=where, expected="; ".join(filter(None, [fault.expected, f"looked in {fault.where}"])))
-
-
-Inputs = Callable[[DataConfig, Path], Iterable[tuple[str, Fault]]]
-"""A [data] section and the folder of its relative paths → (key, fault) for every file that is not there."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +189,10 @@ class _Chain:
         return [each.layer for each in self.files]
 
 
-def _read_chain(ref: str | Path, kind: Kind, faults: list[Fault], notes: list[str]) -> _Chain:
-    """The file of `ref` and those it extends. Raises UserError where `ref` itself cannot be read; a parent that cannot
-    is added to `faults`, so that what else is wrong can be told at once."""
-    chain = [_read_file(_locate(ref, kind, notes), faults)]
+def _read_chain(ref: str | Path, kind: Kind, asked_by: str, faults: list[Fault], notes: list[str]) -> _Chain:
+    """The file of `ref`, which `asked_by` says, and those it extends. Raises UserError where `ref` itself cannot be
+    read; a parent that cannot is added to `faults`, so that what else is wrong can be told at once."""
+    chain = [_read_file(_locate(ref, kind, asked_by, notes), faults)]
     try:
         while (extends := chain[0].extends) is not None:
             chain.insert(0, _read_file(_parent(extends, kind, chain, notes), faults))
@@ -221,14 +224,14 @@ def _parent(extends: Any, kind: Kind, chain: list[_File], notes: list[str]) -> P
     return parent
 
 
-def _locate(ref: str | Path, kind: Kind, notes: list[str]) -> Path:
+def _locate(ref: str | Path, kind: Kind, asked_by: str, notes: list[str]) -> Path:
     if not is_path(ref):
-        entry = find(str(ref), kind)
+        entry = find(str(ref), kind, where=asked_by)
         notes += [entry.shadowing_note] if entry.shadowing_note else []
         return entry.path
     path = Path(ref).expanduser()
     if not path.exists():
-        raise no_such_file(path)
+        raise no_such_file(path, asked_by)
     return path
 
 

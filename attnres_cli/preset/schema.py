@@ -5,7 +5,8 @@ corpus's own file subclasses the section (`ResidualConfig`, `DataConfig`) and ad
 Lengths are in tokens, sizes in the unit their name ends with. What takes two keys to judge is in `preset/checks.py`.
 
 What one key needs beyond its type is said by a marker in its annotation: `OnlyWith` (the key is read only while another
-one has a certain value), `MemberOf` (its value names a file of a folder), `FilePath` (relative to the preset's file).
+one has a certain value), `MemberOf` (its value names a file of a folder), `AnsweredBy` (a file of a folder knows its
+value), `FilePath` (relative to the preset's file).
 """
 
 from __future__ import annotations
@@ -57,6 +58,20 @@ class MemberOf:
 
 
 @dataclass(frozen=True)
+class AnsweredBy:
+    """The value is a name that some file of the program's folder `package` answers to: each has `names()`, those worth
+    showing, and `accepts(name)`; `what` is the kind in errors.
+
+    also: names that are valid without a file, such as "none". besides: what else would do, in words.
+    """
+
+    package: str
+    what: str
+    also: tuple[str, ...] = ()
+    besides: str = ""
+
+
+@dataclass(frozen=True)
 class FilePath:
     """The value (or each of a list's) is a path or glob, relative to the file that says it.
 
@@ -90,6 +105,11 @@ class Section(BaseModel):
         `preset` has the sections as attributes (`preset.model`, …); a check that asks for one which is itself invalid
         ends there. Yield complaints rather than collecting them, so that those found before are kept.
         """
+        return ()
+
+    def notes(self, preset: Any) -> Iterable[str]:
+        """Keys of this section that are right and yet change nothing in view of the whole `preset`, one sentence each,
+        naming them as "section.key". Asked of valid presets alone."""
         return ()
 
 
@@ -149,11 +169,14 @@ class ResidualConfig(Section):
     scheme: str = Field(description="residual scheme: a file of residual/schemes/")
 
 
+TOKENIZER = AnsweredBy("data.tokenizers", "tokenizer", besides="the path of a rank file (….tiktoken)")
+
+
 class DataConfig(Section):
     """[data]: which corpus and tokenizer; the corpus's own file adds its keys."""
 
     corpus: str = Field(description="corpus: a file of data/corpora/")
-    tokenizer: Annotated[str, FilePath(if_exists=True)] = Field(
+    tokenizer: Annotated[str, FilePath(if_exists=True), TOKENIZER] = Field(
         "bytes", description="tokenizer: bytes, bpe-4096, the path of a rank file, or a tiktoken name"
     )
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,11 @@ from attnres_cli.preset.explain import (
 )
 from attnres_cli.preset.fields import accepts, is_list, marker
 from attnres_cli.preset.layers import Layer, Stack, put_together
-from attnres_cli.preset.schema import SECTIONS, FilePath, Section
+from attnres_cli.preset.schema import SECTIONS, DataConfig, FilePath, Section
 from attnres_cli.preset.variants import VARIANTS, Members, all_models, section_model
+
+Inputs = Callable[[DataConfig, Path], Iterable[tuple[str, Fault]]]
+"""A [data] section and the folder of its relative paths → (key, fault) for what it names and is not there."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,23 @@ def validate(layers: Sequence[Layer], source: str, members: Members, found: Sequ
     faults += check(sections, partial(_where_or_section, stack))
     valid = {name: section for name, section in sections.items() if isinstance(section, Section)}
     return Validated(valid, stack, in_reading_order(faults))
+
+
+def input_faults(inputs: Inputs | None, data: Section | None, stack: Stack, folder: Path) -> list[Fault]:
+    """What `inputs` finds missing, each at the line or option that names it; nothing where [data] itself is wrong.
+
+    data: the valid section, None where it is not. folder: where relative paths start that no file said.
+    """
+    if inputs is None or not isinstance(data, DataConfig):
+        return []
+    return [placed(fault, _where(stack, "data", key)) for key, fault in inputs(data, folder)]
+
+
+def placed(fault: Fault, where: str | None) -> Fault:
+    """`fault` at the place that names what is missing; where that was looked for is kept."""
+    if where is None or fault.where is None:
+        return replace(fault, where=where or fault.where)
+    return replace(fault, where=where, expected="; ".join(filter(None, [fault.expected, f"looked in {fault.where}"])))
 
 
 def overlay_faults(layers: Sequence[Layer], members: Members) -> list[Fault]:

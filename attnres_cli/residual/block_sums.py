@@ -45,6 +45,20 @@ class BlockConfig(DepthAttentionConfig):
             fault = error.faults[0]
             yield Complaint((fault.where or "").removeprefix("residual."), fault.what, fault.expected)
 
+    def notes(self, preset: Any) -> Iterator[str]:
+        """Blocks longer than the model, beside what is said of a window."""
+        yield from DepthAttentionConfig.notes(self, preset)
+        sublayers = preset.model.num_sublayers
+        if self.block_sublayers is not None and self.block_sublayers > sublayers:
+            yield (
+                f"residual.block_sublayers = {self.block_sublayers} is more than the model's {sublayers} sublayers: "
+                f"one block, the same model as with {sublayers}"
+            )
+
+    def sublayer_sources(self, preset: Any) -> int:
+        """One per block."""
+        return len(block_sizes(preset.model.num_sublayers, self.num_blocks, self.block_sublayers))
+
 
 def block_sizes(num_sublayers: int, num_blocks: int | None, block_sublayers: int | None) -> tuple[int, ...]:
     """Sublayers in each block, first to last.

@@ -46,8 +46,9 @@ class DepthAttention(Residual):
         self._joins = tuple(joins) if config.embedding_source else (True, *joins[1:])
         # For every sublayer, which one begins the source that its output is part of; -1: the embedding.
         self._begun_by = tuple(accumulate((-1 if j else i for i, j in enumerate(self._joins)), max))
-        # A window that holds all sources is none.
-        self.window = config.window if config.window is not None and config.window < len(joins) else None
+        # A window that holds all sources is none: nothing else about the scheme may hang on it.
+        most = (not config.embedding_source) + self._joins.count(False)
+        self.window = config.window if config.window is not None and config.window < most else None
         # With one source, softmax and its like give the weight 1; other weights are a factor that a norm takes out, but
         # not where each head has one of its own.
         self._one_source_is_itself = config.normaliser in SUM_TO_ONE or config.depth_heads == 1

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from attnres_cli.errors import plural
 from attnres_cli.preset.schema import Complaint, OnlyWith, PositiveInt
 from attnres_cli.residual.backends import BackendConfig
 
@@ -93,10 +94,29 @@ class DepthAttentionConfig(BackendConfig):
         width, rank, heads = preset.model.d_model, self.key_rank, self.depth_heads
         if rank is not None and rank > width:
             yield Complaint("key_rank", f"key_rank = {rank} is more than d_model = {width}.", f"1 to {width}")
+        elif rank == width and self.key_projection == "sliced":
+            yield Complaint(
+                "key_rank",
+                f"The last {rank} channels of d_model = {width} are all of them: key_rank would change nothing.",
+                f"1 to {width - 1}" if width > 1 else "no key_rank",
+            )
         elif rank is not None and rank % heads:
             yield Complaint("depth_heads", f"key_rank = {rank} does not divide into depth_heads = {heads} parts.")
         if width % heads:
             yield Complaint("depth_heads", f"d_model = {width} does not divide into depth_heads = {heads} parts.")
+
+    def notes(self, preset: Any) -> Iterator[str]:
+        """A window no smaller than what it looks at: not a fault, so that it can be put on a model of any depth."""
+        sublayers, sources = preset.model.num_sublayers, self.sublayer_sources(preset)
+        if self.window is not None and self.window >= sources:
+            yield (
+                f"residual.window = {self.window} leaves nothing out: the model's {sublayers} sublayers make {sources} "
+                f"{plural(sources, 'source')}"
+            )
+
+    def sublayer_sources(self, preset: Any) -> int:
+        """Most sources that a site can have beside the embedding; an embedding that is none begins one of them."""
+        return int(preset.model.num_sublayers)
 
     @property
     def changes_the_mathematics(self) -> bool:

@@ -32,7 +32,8 @@ class DepthAttentionOp(Protocol):
         """1 / sqrt(mean square + epsilon) of a source: [..., d] → [...]. Called once, when the source is born."""
 
     def mix(self, values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
-        """Weighted sum of the sources, [M, d]. values: n × [M, d]; inverse_rms: n × [M]; query: [d], gain folded in."""
+        """Weighted sum of the sources, [M, d]. values: n × [M, d], of any floating types; inverse_rms: n × [M]; query:
+        [d], gain folded in; both wide, and so is the result."""
 
     def weights(self, values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
         """The softmax over depth itself, [n, M]; what `mix` weighs with."""

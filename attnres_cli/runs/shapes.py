@@ -117,7 +117,8 @@ _SWEEP_RUN: Shape = {
 SWEEP: Shape = {
     **_each(TEXT, "schema", "name", "kind", "report", "created", "command", "status"),
     **_each(COUNT, "planned_seeds", "vocab_size", "tokens", "tokens_per_step"), "seeds": [WHOLE],
-    **_each({}, "request", "preset", "budget", "facts", "process", "measured"),
+    **_each({}, "request", "budget", "facts", "process", "measured"),
+    "preset": {**_each(TEXT, "name", "digest", "source_text"), "values": {OTHERWISE: {}}},
     "arms": [{"label": TEXT, **_each({}, "residual", "changes", "facts")}],
     "cells": [{"key": TEXT, **_each({}, "coordinates", "facts")}],
     "impossible": [{**_each(TEXT, "key", "arm", "reason"), "coordinates": {}}],

@@ -20,19 +20,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Where the arms of a sweep start: a preset as its user asked for it. given: what options of their own say."""
+    """Where the arms of a sweep start: a preset as its user asked for it. given: what options of their own say.
+    asked_by: the argument or the file that names the preset."""
 
     ref: str
     overlays: Sequence[str] = ()
     sets: Sequence[str] = ()
     given: Sequence[Given] = ()
+    asked_by: str = "PRESET"
 
     def load(self, *, residual: str | None = None, overlay: str | None = None) -> Preset:
-        """The preset, with a scheme's defaults or one more overlay. Raises UserError."""
+        """The preset, with a scheme's defaults or one more overlay. Raises UserError with all its faults, and what of
+        its data is missing: everything that begins here trains."""
+        from attnres_cli.data.inputs import missing_inputs
         from attnres_cli.preset.reading import load_preset
 
-        overlays = [*self.overlays, *([overlay] if overlay else [])]
-        return load_preset(self.ref, overlays=overlays, residual=residual, sets=self.sets, given=self.given)
+        return load_preset(
+            self.ref,
+            overlays=[*self.overlays, *([overlay] if overlay else [])],
+            residual=residual,
+            sets=self.sets,
+            given=self.given,
+            inputs=missing_inputs,
+            asked_by=self.asked_by,
+        )
 
     def without_residual_settings(self) -> Source:
         """The same without any `--set residual.…`: a scheme has its own defaults."""

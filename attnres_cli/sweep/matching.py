@@ -33,6 +33,8 @@ TOLERANCE_HEAD_RATIO = math.log(1.10)
 # Tensor cores and flash attention want head sizes in eights; worth giving up a few per cent of the ratio for.
 COST_OF_A_ROUGH_HEAD_SIZE = 0.5
 SMALLEST_HEAD_SIZE = 4
+# Of the continuous solution, in transformer blocks: below it even one block is off by more than any limit.
+SMALLEST_DEPTH = 0.5
 CANDIDATES_COUNTED = 4
 
 
@@ -120,6 +122,8 @@ class _Search:
 
     def match(self, coordinates: Coordinates, refused: Collection[Shape]) -> Match | Impossible:
         """The best shape that is not `refused`, by real counts."""
+        if self.is_out_of_reach(coordinates):
+            return Impossible(coordinates, self.why_impossible(coordinates))
         proposals = sorted(
             (each for each in self.proposals(coordinates) if each.shape not in refused), key=lambda each: each.score
         )
@@ -147,13 +151,27 @@ class _Search:
         if heads_fit and _within(own.ratio / coordinates.ratio, limits.ratio):
             yield _scored(own, coordinates, self.family, self.target, self.target)
 
+    def is_out_of_reach(self, coordinates: Coordinates) -> bool:
+        """Whether the matched size means less than a transformer block, or than a head, however far the limits stretch
+        it: no whole shape can be near. The search would try millions of widths or depths for nothing."""
+        family, limits = self.family, self.limits
+        depth = self.estimate.depth_for(coordinates.ratio, family.d_ff_ratio, self.target)
+        deepest = depth * limits.ratio * limits.d_ff
+        if depth < SMALLEST_DEPTH:
+            return True
+        if coordinates.head_ratio is None:
+            return coordinates.ratio * limits.ratio * deepest < SMALLEST_HEAD_SIZE * family.kv_group
+        largest_head = coordinates.ratio * limits.ratio / (coordinates.head_ratio / limits.head_ratio)
+        most_heads = coordinates.head_ratio * limits.head_ratio * deepest
+        return largest_head < SMALLEST_HEAD_SIZE or most_heads < family.kv_group
+
     def why_impossible(self, coordinates: Coordinates) -> str:
         """A sentence with numbers: what the cell would have to be, and what is wrong with the nearest whole shape."""
         family, limits = self.family, self.limits
         depth = self.estimate.depth_for(coordinates.ratio, family.d_ff_ratio, self.target)
         width = coordinates.ratio * depth
         ideal = f"the matched size means L_b {depth:.3g} × d_model {width:.4g}"
-        if depth < 0.5:
+        if depth < SMALLEST_DEPTH:
             return f"{ideal}: less than one transformer block"
         if coordinates.head_ratio is not None:
             heads, size = coordinates.head_ratio * depth, coordinates.ratio / coordinates.head_ratio

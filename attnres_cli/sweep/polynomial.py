@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from attnres_cli.sweep.shapes import Family, Shape
 
+# Where the search for a depth gives up: a ratio that asks for more has no width.
+DEEPEST = 1e12
+
 Measure = Callable[[Shape], float]
 """A quantity of a real model of some shape."""
 
@@ -67,7 +70,7 @@ class Polynomial:
     def depth_for(self, ratio: float, d_ff_ratio: float, target: float) -> float:
         """The real-valued depth at which a shape of this ratio reaches `target`; 0 when every depth is above it."""
         low, high = 0.0, 1.0
-        while self(high, ratio * high, d_ff_ratio * ratio * high) < target and high < 1e6:
+        while self(high, ratio * high, d_ff_ratio * ratio * high) < target and high < DEEPEST:
             low, high = high, 2 * high
         for _ in range(60):
             middle = (low + high) / 2
@@ -78,4 +81,5 @@ class Polynomial:
 
 
 def _terms(depth: float, d_model: float, d_ff: float) -> tuple[float, ...]:
-    return (1.0, d_model, depth, depth * d_model, depth * d_model**2, depth * d_model * d_ff, depth * d_ff)
+    squared = d_model * d_model  # a product too large is infinite, where a power would be an error
+    return (1.0, d_model, depth, depth * d_model, depth * squared, depth * d_model * d_ff, depth * d_ff)

@@ -10,6 +10,7 @@ from attnres_cli.sweep.calibration import step_seconds
 from attnres_cli.sweep.execution import Slot
 from attnres_cli.sweep.layout import Context
 from attnres_cli.sweep.request import Continued, carried_over
+from attnres_cli.sweep.resolve import base_preset
 from attnres_cli.sweep.results import Sweep
 from attnres_cli.sweep.slots import choose_slots
 
@@ -59,5 +60,5 @@ def _is_here(device: str) -> bool:
 
 def slots_for(sweep: Sweep, jobs: int | None) -> list[Slot]:
     """Where the runs that a sweep still has to do will train."""
-    train = sweep.preset["values"]["train"]
-    return choose_slots(train.get("device", "auto"), train.get("threads", 0), sweep.left, jobs)
+    train = base_preset(sweep).train
+    return choose_slots(train.device, train.threads, sweep.left, jobs)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from attnres_cli.errors import UserError
+from attnres_cli.sweep.request import Request, by_key
 from attnres_cli.sweep.results import Arm, Run, Sweep
 
 if TYPE_CHECKING:
@@ -13,6 +16,16 @@ if TYPE_CHECKING:
 
 SEED = "train.seed"
 HORIZON = "train.horizon_tokens"
+
+
+def notes_of(request: Request) -> list[str]:
+    """What the user should know of the preset, and of an arm on it: what changes nothing at these sizes."""
+    found = dict.fromkeys(request.preset.notes)
+    for arm in request.arms:
+        with suppress(UserError):  # an arm that does not fit is a row of the plan
+            own = with_arm(request.preset, arm, {}).notes
+            found |= dict.fromkeys(f"{arm.label}: {note}" for note in own if note not in request.preset.notes)
+    return list(found)
 
 
 def base_preset(sweep: Sweep) -> Preset:
@@ -26,6 +39,13 @@ def base_preset(sweep: Sweep) -> Preset:
 def run_preset(sweep: Sweep, run: Run) -> Preset:
     """The resolved preset of one run, from the sweep file alone."""
     return with_arm(base_preset(sweep), sweep.arm(run.arm), {**run.changes, SEED: run.seed})
+
+
+def with_lines_of(preset: Preset, asked: Preset) -> Preset:
+    """`preset`, whose keys are said where `asked`, the user's own, says them, as far as the values are the same."""
+    mine, theirs = by_key(preset.to_dict()), by_key(asked.to_dict())
+    lines = {key: origin for key, origin in asked.origins.items() if mine.get(key) == theirs.get(key)}
+    return replace(preset, origins={**preset.origins, **lines})
 
 
 def with_arm(preset: Preset, arm: Arm, changes: Mapping[str, Any]) -> Preset:

@@ -13,9 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.files import read_json, write_json
@@ -171,11 +171,14 @@ class Sweep:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The sweep that `to_dict` wrote. Raises KeyError or TypeError for anything else."""
-        fields = {name: values[name] for name in cls.__dataclass_fields__ if name in values}  # older files have fewer
-        fields["arms"] = [Arm(**arm) for arm in fields["arms"]]
-        fields["cells"] = [Cell(**cell) for cell in fields["cells"]]
-        fields["runs"] = [Run(**run) for run in fields["runs"]]
-        return cls(**fields)
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name in values}  # older files have fewer
+        known["arms"] = [_record(Arm, arm) for arm in known["arms"]]
+        known["cells"] = [_record(Cell, cell) for cell in known["cells"]]
+        known["runs"] = [_record(Run, run) for run in known["runs"]]
+        for name in ("name", "values", "source_text"):
+            if known["preset"][name] is None:
+                raise TypeError(f"preset.{name} is null")
+        return _record(cls, known)
 
     def cell(self, key: str) -> Cell:
         return next(cell for cell in self.cells if cell.key == key)
@@ -327,3 +330,15 @@ def find_sweep(ref: str, root: Path) -> SweepDirectory:
         nearest=None if beginning else nearest_name(ref, names),
         hint=below_root("attnres sweep ls" if names else "attnres sweep depth-width", root),
     )
+
+
+Record = TypeVar("Record")
+
+
+def _record(kind: type[Record], values: Mapping[str, Any]) -> Record:
+    """Raises TypeError for a null in a field that is always something."""
+    made = kind(**values)
+    for each in fields(made):  # type: ignore[arg-type]
+        if getattr(made, each.name) is None and "None" not in str(each.type):
+            raise TypeError(f"{each.name} is null")
+    return made

@@ -115,18 +115,24 @@ def by_kernels(kernels: Kernels, op: DepthAttentionOp, x: Inputs, ahead: int = 0
 
 
 def by_functions(op: DepthAttentionOp, x: Inputs) -> Results:
-    """Through a back end's functional form and autograd; sources are widened, as a scheme does."""
-    values = [widen(value).detach() for value in x.values]
+    """Through a back end's functional form: output and weights of the sources as they are; gradients by autograd of
+    widened ones, since those of narrow ones would be rounded to their dtype."""
+
+    def forward(values: list[Tensor], query: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        scales = [op.inverse_rms(value, x.epsilon) for value in values]
+        mixed = op.mix(values, scales, query)
+        normed = mixed * torch.rsqrt(mixed.square().mean(-1, keepdim=True) + x.epsilon)
+        return normed * gain, op.weights(values, scales, query)
+
+    values = list(x.values)
     if x.update is not None:
-        values[-1] = values[-1] + x.update
-    leaves = [tensor.detach().clone().requires_grad_() for tensor in (*values, x.query, x.gain)]
-    *values, query, gain = leaves
-    scales = [op.inverse_rms(value, x.epsilon) for value in values]
-    mixed = op.mix(values, scales, query)
-    output = mixed * torch.rsqrt(mixed.square().mean(-1, keepdim=True) + x.epsilon) * gain
-    *grads, grad_query, grad_gain = torch.autograd.grad(output, leaves, x.grad)
-    weights = op.weights(values, scales, query)
-    return Results(output.detach(), weights.detach(), torch.stack(grads), grad_query, grad_gain)
+        values[-1] = widen(values[-1]) + x.update
+    with torch.no_grad():
+        output, weights = forward(values, x.query, x.gain)
+    leaves = [widen(tensor).detach().clone().requires_grad_() for tensor in (*values, x.query, x.gain)]
+    *widened, query, gain = leaves
+    *grads, grad_query, grad_gain = torch.autograd.grad(forward(widened, query, gain)[0], leaves, x.grad)
+    return Results(output, weights, torch.stack(grads), grad_query, grad_gain)
 
 
 @torch.no_grad()

@@ -208,3 +208,10 @@ def test_a_figure_that_is_not_measured_here_is_an_error_after_the_result(capsys:
     streams = capsys.readouterr()
     assert "prenorm.compile_seconds was not measured" in streams.err
     assert "Training step of each arm" in streams.out
+
+
+def test_what_changes_nothing_is_noted_of_every_arm(capsys: pytest.CaptureFixture[str]) -> None:
+    from attnres_cli.cli.bench_options import arms_of
+
+    arms_of("cpu-tiny", ["prenorm", "haares"], [], [], None, None, needs_vocabulary=False)
+    assert capsys.readouterr().err.startswith("note: residual.detail does nothing")

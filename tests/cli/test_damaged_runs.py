@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnres_cli.cli.app import run
@@ -146,19 +146,26 @@ def sweep_damages() -> dict[str, bytes]:
     whole = arms_document({"prenorm": [1.5, 1.6, 1.55], "block": [1.4, 1.5, 1.45]})
     assert Sweep.from_dict(whole)
     found = dict(damages.TEXTS)
-    for key in ("runs", "arms", "cells", "seeds", "process", "name", "tokens", "request"):
+    for key in whole:
         for name, value in damages.VALUES.items():
             text = json.dumps({**whole, "status": "running", key: value})
             found[f"{key}: {name}"] = text.replace('"@NaN"', "NaN").replace('"@1e999"', "1e999").encode()
     for name, value in damages.VALUES.items():
-        odd = [{**whole["runs"][0], "loss": value, "arm": value}, *whole["runs"][1:]]
-        text = json.dumps({**whole, "runs": odd})
-        found[f"a run: {name}"] = text.replace('"@NaN"', "NaN").replace('"@1e999"', "1e999").encode()
+        for part in ("runs", "arms", "cells"):
+            for key in whole[part][0].keys() - {"facts"}:  # each kind of sweep has its own
+                text = json.dumps({**whole, part: [{**whole[part][0], key: value}, *whole[part][1:]]})
+                found[f"{part}: {key}: {name}"] = text.replace('"@NaN"', "NaN").replace('"@1e999"', "1e999").encode()
     return found
 
 
 @settings(max_examples=30)
-@given(name=st.sampled_from(sorted(sweep_damages())), command=st.sampled_from(["show", "status", "ls", "compare"]))
+@given(
+    name=st.sampled_from(sorted(sweep_damages())),
+    command=st.sampled_from(["show", "status", "ls", "compare", "resume"]),
+)
+@example(name="seeds: null", command="show")
+@example(name="request: null", command="resume")
+@example(name="preset: a table", command="resume")
 def test_a_damaged_sweep_file_is_said_to_be_damaged(name: str, command: str, kept: Path) -> None:
     file = kept / "runs" / "g" / "sweep.json"
     file.write_bytes(sweep_damages()[name])

@@ -202,6 +202,72 @@ def test_faults_are_sentences_with_exit_code_3(
     assert message in err
 
 
+def errors_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    """The faults that a command of `attnres data` reports."""
+    assert run(["data", *words, "--json"]) == 3
+    return list(json.loads(capsys.readouterr().err)["errors"])
+
+
+def test_a_text_that_cannot_be_split_is_told_with_its_size_and_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "short.txt").write_bytes(b"hello")
+    (folder / "over.toml").write_text('extends = "mine.toml"\n[data]\nfiles = ["short.txt"]\n')
+    (error,) = errors_of(capsys, "prepare", "over.toml")
+    assert error["what"].startswith("The corpus has 5 bytes in 1 document and can't be split")
+    assert error["where"] == "over.toml:3"
+    assert error["expected"] == "at least two different documents, or one of more than 256 bytes"
+    assert "stdlib" in error["hint"]
+    (error,) = errors_of(capsys, "prepare", "mine.toml", "--set", "data.files=[short.txt]")
+    assert error["where"] == "--set data.files=[short.txt]"
+    # What is asked for is enough: a text of more than 256 bytes is cut.
+    (folder / "short.txt").write_text("a line of text\n" * 3 + "b" * 250)
+    assert run(["data", "prepare", "over.toml"]) == 0
+    capsys.readouterr()
+
+
+def test_a_text_shorter_than_a_sequence_is_told_with_its_tokens_and_both_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("a", "hello world 123"), ("b", "hello worlds 1234 56")):
+        (folder / f"{name}.txt").write_text(text)
+    (folder / "over.toml").write_text('extends = "mine.toml"\n[data]\nfiles = ["a.txt", "b.txt"]\n')
+    errors = errors_of(capsys, "prepare", "over.toml")
+    assert [each["where"] for each in errors] == ["over.toml:3, mine.toml:6"] * 2
+    tokens = sorted(int(each["what"].split(" has ")[1].split()[0]) for each in errors)
+    assert tokens == [16, 21]  # an end of text each
+    for each in errors:
+        assert each["expected"].startswith("more tokens than context_tokens = 32; about ")
+        assert each["expected"].endswith("in the whole corpus, which has 37")
+
+
+def test_a_synthetic_corpus_of_one_document_is_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ('data.corpus="synthetic"', 'data.task="copy"', "data.documents=1", "data.length=3")
+    (error,) = errors_of(capsys, "prepare", "mine.toml", *(word for each in words for word in ("--set", each)))
+    assert error["what"].startswith("The corpus has 1 document, all alike")
+    assert error["where"] == "--set data.documents=1"
+
+
+def test_a_corpus_of_empty_files_names_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "empty").mkdir()
+    (folder / "empty" / "a.txt").touch()
+    (error,) = errors_of(capsys, "prepare", "mine.toml", "--set", 'data.files=["empty/*.txt"]')
+    assert "has no text" in error["what"]
+    assert error["where"] == '--set data.files=["empty/*.txt"]'
+
+
+def test_a_vocabulary_smaller_than_the_tokenizers_names_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ids.bin").write_bytes(bytes(2000))
+    (folder / "over.toml").write_text(
+        'extends = "mine.toml"\n[data]\ncorpus = "tokens"\nfiles = ["ids.bin"]\ntokenizer = "bytes"\nvocab_size = 9\n'
+    )
+    (error,) = errors_of(capsys, "prepare", "over.toml")
+    assert "has 257 ids" in error["what"]
+    assert error["where"] == "over.toml:6"
+
+
 def test_strict_names_file_and_offset(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "texts" / "latin.txt").write_bytes(b"caf\xe9\n")
     code, _, err = call(capsys, "inspect", "mine.toml", "--set", 'data.undecodable="strict"')

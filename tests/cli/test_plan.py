@@ -112,23 +112,72 @@ def test_presets_for_large_machines_plan_anywhere(preset: str, capsys: pytest.Ca
     assert plan["arms"][0]["smallest_mean_square"] is None
 
 
-def test_epochs_are_known_once_the_corpus_is_prepared(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+PREPARABLE = {
+    "text": 'corpus = "text"\nfiles = ["*.txt"]\ntokenizer = "bytes"\n',
+    "text in pairs": 'corpus = "text"\nfiles = ["*.txt"]\ntokenizer = "bpe-4096"\n',
+    "synthetic": 'corpus = "synthetic"\ntask = "copy"\ndocuments = 400\n',
+    "tokens": 'corpus = "tokens"\nvocab_size = 9\nfiles = ["*.bin"]\n',
+    "stdlib": 'corpus = "stdlib"\ntokenizer = "bytes"\n',
+}
+
+
+@pytest.mark.parametrize(("kind", "data"), PREPARABLE.items(), ids=PREPARABLE)
+def test_epochs_are_estimated_until_the_corpus_is_prepared(
+    kind: str, data: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path / "cache"))
+    prose = (ROOT / "data_samples" / "prose.txt").read_text()
     for number in range(40):
-        (tmp_path / f"{number}.txt").write_text(f"text number {number} " * 40)
-    (tmp_path / "mine.toml").write_text(
-        'extends = "cpu-tiny"\n[data]\ncorpus = "text"\nfiles = ["*.txt"]\ntokenizer = "bytes"\n[eval]\ntokens = 64\n'
-    )
-    data = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]
-    assert data["epochs"] is None
-    assert data["epochs_unknown"] == "known after `attnres data prepare mine.toml`"
+        (tmp_path / f"{number}.txt").write_text(f"{number} {prose[number * 100 :]}")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "ids.bin").write_bytes(bytes(20_000))
+    os.utime(tmp_path / "ids.bin", (0, 0))  # a file that may still change is looked at each time
+    (tmp_path / "mine.toml").write_text(f'extends = "cpu-tiny"\n[data]\n{data}[eval]\ntokens = 64\n')
+    guess = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]
+    assert (guess["is_estimate"], guess["epochs_unknown"]) == (True, None)
+    assert run(["plan", "mine.toml", "--no-calibrate"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"epochs of the corpus {guess['corpus']} (about " in said
+    assert "which is not prepared" in said
     assert run(["data", "prepare", "mine.toml"]) == 0
     capsys.readouterr()
-    data = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]
-    assert data["epochs"] > 1
-    assert data["train_tokens"] > 1000
+    known = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]
+    assert (known["is_estimate"], known["epochs_unknown"]) == (False, None)
+    # The split holds out whole documents, and how much text a pair of bytes is differs from text to text.
+    tolerance = 0.35 if kind == "text in pairs" else 0.1
+    for key in ("train_tokens", "epochs"):
+        assert guess[key] == pytest.approx(known[key], rel=tolerance)
+    assert run(["plan", "mine.toml", "--no-calibrate"]) == 0
+    assert "about" not in next(line for line in capsys.readouterr().out.splitlines() if "epochs of the corpus" in line)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        'corpus = "jsonl"\nfiles = ["a.jsonl"]\n',  # how much of a line is text?
+        'corpus = "text"\nfiles = ["a.jsonl"]\ntokenizer = "gpt2"\n',  # how many bytes are a token?
+        'corpus = "text"\nfiles = ["a.jsonl"]\n',  # shorter than a sequence
+    ],
+)
+def test_epochs_that_nobody_can_estimate_are_known_later(
+    data: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNRES_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    (tmp_path / "mine.toml").write_text(f'extends = "cpu-tiny"\n[data]\n{data}')
+    found = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]
+    assert (found["epochs"], found["train_tokens"], found["is_estimate"]) == (None, None, None)
+    wanted = "is not on this machine" if "gpt2" in data else "known after `attnres data prepare mine.toml`"
+    assert wanted in found["epochs_unknown"]
+
+
+def test_a_plan_says_of_missing_data_where_it_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A plan for another machine, where the data is: nothing here is an error."""
+    (tmp_path / "mine.toml").write_text('extends = "cpu-tiny"\n[data]\npackages = ["no_such_one", "nor_this"]\n')
+    unknown = plan_json(capsys, "mine.toml", "--no-calibrate")["data"]["epochs_unknown"]
+    assert unknown.count("(mine.toml:3)") == 2
+    assert "no_such_one" in unknown
+    assert "nor_this" in unknown
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,8 @@ def test_check_reports_every_error_of_every_file(presets: Command) -> None:
     code, out, err = presets("check", "a.toml", "b.toml", "cpu-tiny", "c.toml", "cpu-tniy")
     assert (code, out) == (3, f"cpu-tiny: preset, no errors ({shipped_folder('presets') / 'cpu-tiny.toml'})\n")
     places = [line.strip() for line in err.splitlines() if "where:" in line]
-    assert places == [f"where: {place}" for place in ("a.toml:3", "a.toml:4", "b.toml:2", "c.toml:2", "c.toml:4")]
+    wrong = ("a.toml:3", "a.toml:4", "b.toml:2", "c.toml:2", "c.toml:4", "FILE")
+    assert places == [f"where: {place}" for place in wrong]
     assert "nearest: learning_rate" in err
     assert 'expected: seed = "yes"' in err
     assert "nearest: cpu-tiny" in err
@@ -274,7 +275,7 @@ def test_check_looks_for_files_beside_every_other_error(presets: Command) -> Non
         ),
         ('corpus = "stdlib"\npackages = ["no_such_package"]\n', 4, "no installed package 'no_such_package'"),
         ('tokenizer = "gpt2"\n', 3, "is not on this machine"),
-        ('tokenizer = "gpt3"\n', 3, "There is no tokenizer 'gpt3'."),
+        ('tokenizer = "gpt3"\n', 3, 'There is no tokenizer "gpt3".'),
     ],
 )
 def test_check_finds_every_kind_of_input_missing(
@@ -296,6 +297,17 @@ def test_check_of_an_overlay_that_says_all_of_the_data_looks_for_its_files(prese
     assert (code, "where: over.toml:3" in err) == (3, True)
     Path("gone.txt").write_text("back again")
     assert presets("check", "over.toml") == (0, "over.toml: overlay, no errors\n", "")
+
+
+def test_check_of_an_overlay_names_an_unknown_tokenizer_once(presets: Command) -> None:
+    """Whether its [data] section is judged as that of any corpus, of one, or of none that there is."""
+    Path("gone.txt").write_text("here")
+    for first in ("", 'corpus = "text"\nfiles = ["gone.txt"]\n', 'corpus = "txet"\n'):
+        Path("over.toml").write_text(f'[data]\n{first}tokenizer = "byte"\n')
+        code, out, _ = presets("check", "over.toml", "--json")
+        errors = [each for each in json.loads(out)["files"][0]["errors"] if "tokenizer" in each["what"]]
+        assert (code, [each["nearest"] for each in errors]) == (3, ["bytes"])
+        assert errors[0]["where"] == f"over.toml:{2 + first.count(chr(10))}"
 
 
 def test_check_prepares_nothing(presets: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

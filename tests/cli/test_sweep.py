@@ -67,6 +67,16 @@ def test_a_dry_run_prints_every_cell_and_every_impossible_one_and_makes_nothing(
     assert not Path("runs").exists()
 
 
+def test_ratios_out_of_all_reason_are_refused_with_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", "depth-width", "./small.toml", "--ratios", "1e9,1e-9,1e300", "--dry-run", "--json"]) == 3
+    streams = capsys.readouterr()
+    errors = json.loads(streams.err[streams.err.index("{") :])["errors"]
+    assert [each["what"].split()[1] for each in errors] == ["r1e-09", "r1e+09", "r1e+300"]
+    assert "of at least 4 channels needed" in errors[0]["what"]
+    assert all("less than one transformer block" in each["what"] for each in errors[1:])
+    assert all("the matched size means L_b " in each["what"] for each in errors)
+
+
 @pytest.mark.parametrize("match", ["parameters", "flops"])
 def test_the_plan_as_json_has_real_counts(match: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sweep", "depth-width", "./small.toml", "--ratios", "6,12", "--match", match, "--dry-run", "--json"]

@@ -178,6 +178,13 @@ def test_bad_input_is_a_sentence_and_an_exit_code(
 # ---------------------------------------------------------------- whole sweeps
 
 
+def test_arms_that_are_another_arm_on_so_small_a_model_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sweep", "ablations", "./small.toml", "--dry-run"]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: paper-")]
+    assert {note.split(":")[1].strip() for note in notes} == {"paper-full-window-8", "paper-block-16", "paper-block-32"}
+    assert any("residual.window = 8 leaves nothing out" in note for note in notes)
+
+
 def test_ablations_stand_beside_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["ablations", "./small.toml", "--ablation", "paper-full", "--ablation", "paper-block-4-heads-16"]
     assert run(["sweep", *words, "--set", "model.d_model=20", "--name", "abl", "--jobs", "1"]) == 0

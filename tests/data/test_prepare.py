@@ -283,7 +283,25 @@ def test_corpus_shorter_than_one_sequence(cache: Path, context_tokens: int, shor
     with pytest.raises(UserError) as caught:
         prepare(preset_of(PROSE, context_tokens), cache_folder=cache)
     assert [fault.what.split()[1] for fault in caught.value.faults] == short
-    assert all(fault.expected == f"more tokens than context_tokens = {context_tokens}" for fault in caught.value.faults)
+    for fault in caught.value.faults:
+        assert fault.where == "data.files, model.context_tokens"  # a preset without lines
+        assert (fault.expected or "").startswith(f"more tokens than context_tokens = {context_tokens}; about ")
+        assert "in the whole corpus, which has 5,836" in (fault.expected or "")
+
+
+def test_token_files_with_validation_files_of_their_own_need_no_larger_corpus(cache: Path, folder: Path) -> None:
+    """What is short is one named file; nothing follows for the sum of both."""
+    for name, count in (("train", 4000), ("held-out", 50)):
+        (folder / f"{name}.bin").write_bytes(bytes(2 * count))
+    data = {
+        "corpus": "tokens", "vocab_size": 9, "files": [str(folder / "train.bin")],
+        "validation_files": [str(folder / "held-out.bin")],
+    }  # fmt: skip
+    with pytest.raises(UserError) as caught:
+        prepare(preset_of(data, 64), cache_folder=cache)
+    (fault,) = caught.value.faults
+    assert fault.what.startswith("The validation part of the corpus has 50 tokens")
+    assert fault.expected == "more tokens than context_tokens = 64"
 
 
 def test_sequences_that_cut_documents_are_noted(cache: Path) -> None:

@@ -19,10 +19,8 @@ from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.mixers.attention import causal_attention
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.residual.protocol import FusedPass, Residual, Site, State, SublayerInput
-from attnres_cli.residual.registry import scheme_names
-from tests.small import FORMS, RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from tests.small import EVERY, RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
-EVERY = {name: {"scheme": name} for name in scheme_names()} | RESIDUALS | FORMS
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 CONTEXT = 16
 PARTS = {"at once": [16], "one by one": [1] * 16, "1 + 3 + rest": [1, 3, 12], "a token between": [7, 1, 8]}

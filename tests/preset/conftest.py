@@ -61,12 +61,21 @@ class StandIn:
         "model.mixers": {"attention": None, "convolution": None},
         "model.feed_forward": {"swiglu": None},
         "train.observers": {"depth-weights": None, "gradients": None, "magnitudes": None},
+        "data.tokenizers": {"letters": None, "rank-file": None},
+    }
+    # What the tokenizers answer to; the second one to paths.
+    answers: ClassVar[dict[str, tuple[tuple[str, ...], Callable[[str], bool]]]] = {
+        "letters": (("bytes",), lambda name: name == "bytes"),
+        "rank-file": ((), lambda name: "/" in name or name.endswith(".tiktoken")),
     }
 
     def names(self, package: str) -> tuple[str, ...]:
         return tuple(self.models[package])
 
     def load(self, package: str, name: str, *, what: str) -> Any:
+        if package == "data.tokenizers":
+            shown, accepts = self.answers[name]
+            return SimpleNamespace(names=lambda: shown, accepts=accepts)
         return SimpleNamespace(Config=self.models[package][name])
 
 

@@ -309,7 +309,7 @@ def test_relative_paths_belong_to_the_file_that_says_them(load: Load, write: Wri
         ("train.schedule=wsd", "train", "schedule", "wsd"),
         ('train.schedule="wsd"', "train", "schedule", "wsd"),
         ("train.device=cuda:0", "train", "device", "cuda:0"),
-        ("data.tokenizer=a=b#c", "data", "tokenizer", "a=b#c"),
+        ("data.tokenizer=a=b#c.tiktoken", "data", "tokenizer", "a=b#c.tiktoken"),
         ("model.tie_embeddings=false", "model", "tie_embeddings", False),
         ('observe.observers=["gradients"]', "observe", "observers", ("gradients",)),
         ("observe.observers=[]", "observe", "observers", ()),

@@ -32,12 +32,14 @@ def test_a_walk_of_its_own(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", scheme_names())
 def test_a_line_and_a_reference_on_the_page(scheme: str) -> None:
-    assert re.search(rf"^\| `{scheme}` \| .+ \| .+ \| .+ \| .+ \|$", PAGE, re.M), "a row of the table"
+    row = re.search(rf"^\| `{scheme}` \| .+ \| .+ \| .+ \| .+ \| (.+) \|$", PAGE, re.M)
+    assert row, "a row of the table"
     module = discovery.load("residual.schemes", scheme, what="residual scheme").Scheme
     assert module.formula
     cited = re.findall(r"\d{4}\.\d{5}|github\.com/\S+?(?=[,)\s]|$)", module.citation)
     assert cited, "the citation names an arXiv number or a repository"
     assert all(each in PAGE for each in cited)
+    assert row[1].split(", ") == [each.rpartition("/")[2] for each in cited], "the row's reference"
 
 
 @pytest.mark.parametrize("scheme", scheme_names())

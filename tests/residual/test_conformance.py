@@ -16,7 +16,7 @@ from attnres_cli.residual.parameters import Role
 from attnres_cli.residual.protocol import Site, State
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.step import take_step
-from tests.small import EVERY, FORMS, SCHEMES, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
+from tests.small import EVERY, FORMS, SCHEMES, VOCAB_SIZE, WITH_KNOBS, small_model, small_preset, tokens_and_targets
 
 # Where a test takes time with every sublayer, and more of them add nothing: two have all the places that there are.
 TWO_BLOCKS = {"model.transformer_blocks": 2}
@@ -158,10 +158,10 @@ def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> 
     assert model.embedding.weight.grad is not None
 
 
-# A scheme that has blocks is traced with blocks of several sublayers; further forms of schemes in the slow lane.
+# A scheme that has blocks is traced with blocks of several sublayers; further forms and every knob in the slow lane.
 TRACED = [
-    pytest.param(residual, id=name, marks=[pytest.mark.slow] if name in FORMS else [])
-    for name, residual in SCHEMES.items()
+    pytest.param(residual, id=name, marks=[pytest.mark.slow] if name in FORMS | WITH_KNOBS else [])
+    for name, residual in (SCHEMES | WITH_KNOBS).items()
     if f"{name}, blocks of 3" not in SCHEMES
 ]
 

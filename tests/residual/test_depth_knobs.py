@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,6 +129,7 @@ def test_sparsemax_leaves_sources_out() -> None:
         ({"normaliser": "raw"}, "is for learned numbers only"),
         ({"window": 2, "final_mix": False}, "the sum of all sources is not kept"),
         ({"key_rank": 17}, "key_rank = 17 is more than d_model = 16"),
+        ({"key_rank": 16, "key_projection": "sliced"}, "are all of them: key_rank would change nothing"),
         ({"key_rank": 6, "depth_heads": 4}, "key_rank = 6 does not divide into depth_heads = 4 parts"),
         ({"depth_heads": 3}, "d_model = 16 does not divide into depth_heads = 3 parts"),
         ({"key_norm": False, "gain": True}, "gain does nothing here"),
@@ -165,6 +167,64 @@ def test_a_window_keeps_the_embedding_and_the_newest() -> None:
     model = small_model({"scheme": "attnres-full", "window": 2})
     assert model.residual.source_names(6) == ("embedding", "attention 2", "feed_forward 2")
     assert model.residual.source_names(1) == ("embedding", "attention 0")
+
+
+# A scheme with its number of sources beside the embedding, of 8 sublayers.
+WINDOWED: dict[str, tuple[dict[str, Any], int]] = {
+    "full": ({"scheme": "attnres-full"}, 8),
+    "full, embedding no source": ({"scheme": "attnres-full", "embedding_source": False}, 8),
+    "block": ({"scheme": "attnres-block", "block_sublayers": 3}, 3),
+    "block, embedding no source": ({"scheme": "attnres-block", "block_sublayers": 3, "embedding_source": False}, 3),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("residual", "sources"), WINDOWED.values(), ids=WINDOWED.keys())
+def test_a_window_that_leaves_nothing_out_is_none_and_says_so(residual: dict[str, Any], sources: int) -> None:
+    exact = {"model.norm_epsilon": 0.0}
+    plain, _, tokens = stirred(residual)
+    for window in (sources - 1, sources, 40):
+        keys = {**residual, "window": window}
+        changed = float((stirred(keys)[0].walk(tokens) - plain.walk(tokens)).abs().max())
+        first = float((small_model(keys, **exact).walk(tokens) - small_model(**exact).walk(tokens)).abs().max())
+        claimed, notes = small_model(keys).residual.equals_at_initialisation, small_preset(keys).notes
+        if window < sources:
+            assert (claimed, notes) == (None, ())
+            assert min(changed, first) > 1e-4
+        else:
+            assert claimed == plain.residual.equals_at_initialisation == "prenorm"
+            made = f"the model's 8 sublayers make {sources} sources"
+            assert notes == (f"residual.window = {window} leaves nothing out: {made}",)
+            assert changed == 0.0
+            assert first < 1e-12
+
+
+def test_blocks_that_change_nothing_are_noted() -> None:
+    """A size beyond the depth is the size of the depth; a block of one sublayer has no halves."""
+    longer = small_preset({"scheme": "attnres-block", "block_sublayers": 9})
+    said = "residual.block_sublayers = 9 is more than the model's 8 sublayers: one block, the same model as with 8"
+    assert longer.notes == (said,)
+    assert longer.replace({"residual.block_sublayers": 8}).notes == ()
+    assert longer.replace({"model.transformer_blocks": 5}).notes == ()
+    detail = "residual.detail does nothing: every block is one sublayer"
+    for keys in ({}, {"num_blocks": 8}, {"block_sublayers": 1}, {"detail": "duplicate"}):
+        (note,) = small_preset({"scheme": "haares", **keys}).notes
+        assert note.startswith(detail)
+    assert small_preset({"scheme": "haares", "num_blocks": 7}).notes == ()
+
+
+def test_an_overlay_of_the_paper_on_a_shallow_model_is_noted_and_usable(tmp_path: Path) -> None:
+    """cpu-tiny has 4 sublayers."""
+    from attnres_cli.preset.reading import check_file, load_preset
+
+    told = {name: load_preset("cpu-tiny", overlays=[f"paper-{name}"]).notes for name in ("full-window-8", "block-8")}
+    assert told["full-window-8"] == ("residual.window = 8 leaves nothing out: the model's 4 sublayers make 4 sources",)
+    assert told["block-8"][0].startswith("residual.block_sublayers = 8 is more than the model's 4 sublayers")
+    assert load_preset("cpu-deep", overlays=["paper-full-window-8"]).notes == ()
+    own = tmp_path / "own.toml"
+    own.write_text('extends = "cpu-tiny"\n[residual]\nscheme = "attnres-full"\nwindow = 8\n')
+    assert check_file(own).notes == told["full-window-8"]
+    assert check_file("paper-full-window-8").notes == ()  # by itself it knows no model
 
 
 @torch.no_grad()

@@ -16,11 +16,12 @@ EPSILON = 1e-12
 
 
 def drawn(n: int, shape: tuple[int, ...], dtype: torch.dtype, query_size: float = 1.0) -> tuple[list[Tensor], Tensor]:
-    """n sources of `shape` whose sizes differ by orders of magnitude, and a query of norm `query_size`."""
+    """n sources of `shape` and `dtype` whose sizes differ by orders of magnitude, and a wide query of norm
+    `query_size`."""
     generator = torch.Generator().manual_seed(n)
     values = [torch.randn(shape, generator=generator, dtype=torch.float64) * 10.0 ** (i % 4 - 2) for i in range(n)]
     query = torch.randn(shape[-1], generator=generator, dtype=torch.float64)
-    return [widen(value.to(dtype)) for value in values], widen((query_size * query / query.norm()).to(dtype))
+    return [value.to(dtype) for value in values], widen((query_size * query / query.norm()).to(dtype))
 
 
 def everything(op: Any, values: list[Tensor], query: Tensor) -> list[Tensor]:
@@ -48,9 +49,9 @@ def test_backends_agree_with_the_reference_in_float64(backend: str, n: int, shap
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("query_size", [1.0, 1e2, 1e4])
 def test_rounding_grows_no_faster_than_the_query(backend: str, dtype: torch.dtype, query_size: float) -> None:
-    """The reference gets the same rounded sources in float64. A logit is of size |q| √d, so float32 rounding of it
-    is of size
-    |q| √d 2⁻²⁴, and the softmax passes that on as a relative change of the weights."""
+    """Sources come as they are, narrow ones, too; the reference gets the same rounded ones in float64. A logit is of
+    size |q| √d, so float32 rounding of it is of size |q| √d 2⁻²⁴, and the softmax passes that on as a relative change
+    of the weights."""
     shape = (2, 5, 24)
     values, query = drawn(9, shape, dtype, query_size)
     exact = load_backend("reference")
@@ -62,6 +63,30 @@ def test_rounding_grows_no_faster_than_the_query(backend: str, dtype: torch.dtyp
     size = float(expected.abs().max())
     tolerance = 8 * (1 + query_size * shape[-1] ** 0.5) * 2.0**-24
     torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize("backend", backend_names())
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n", [1, 3, 9])
+def test_gradients_of_narrow_sources(backend: str, dtype: torch.dtype, n: int) -> None:
+    """A source's gradient comes in its own dtype from its three uses: mixed, compared, measured. So each of three terms
+    is rounded to that dtype once, and two sums are, of which none is larger than the terms' sizes together."""
+    values, query = drawn(n, (2, 5, 24), dtype, query_size=3.0)
+    found = everything(load_backend(backend), values, query)[2:-1]
+    assert {gradient.dtype for gradient in found} == {dtype}
+    uses = [[value.double().requires_grad_() for value in values] for _ in range(3)]
+    mixed, compared, measured = uses
+    exact = load_backend("reference")
+    weights = exact.weights(compared, [exact.inverse_rms(value, EPSILON) for value in measured], query.double())
+    output = (weights.unsqueeze(-1) * torch.stack(mixed)).sum(0)
+    cotangent = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view_as(output)
+    gradients = torch.autograd.grad((output * cotangent).sum(), [leaf for use in uses for leaf in use])
+    numbers = torch.finfo(dtype)
+    for index, gradient in enumerate(found):
+        terms = torch.stack(gradients[index::n])
+        # Half the distance of neighbours, for the last bit and below the smallest normal number.
+        allowed = 3 * numbers.eps / 2 * (terms.abs().sum(0) + numbers.smallest_normal)
+        assert bool(((gradient.double() - terms.sum(0)).abs() <= allowed * (1 + 1e-2)).all())  # float32's rounding
 
 
 @pytest.mark.parametrize("backend", backend_names())

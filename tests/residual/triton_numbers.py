@@ -6,6 +6,7 @@ Run by test_triton.py in a process of its own, because the interpreter has to be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from attnres_cli.residual.operator import Consumer, Kernels, Normed
 from attnres_cli.residual.ops import triton
+from tests.residual.kernel_sites import assert_within_rounding, by_kernels, with_twins
+from tests.residual.kernel_sites import drawn as kernel_inputs
 from tests.small import small_model, tokens_and_targets
 
 EPSILON = 1e-12
@@ -118,6 +121,14 @@ def test_rounding_grows_no_faster_than_the_query(dtype: torch.dtype, size: float
     )
     exact = mixture_of([value.double() for value in [*values, newest]], query.double())
     assert_near(site.normed.kept, exact, tolerance(query))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_rounding_of_a_site_and_back_grows_no_faster_than_the_query(size: float) -> None:
+    x = with_twins(kernel_inputs(3, 2, 40, MIXED, query_size=size))
+    here: dict[str, Any] = {name: getattr(x, name).to(DEVICE) for name in ("query", "gain", "grad")}
+    found = by_kernels(KERNELS, x._replace(values=[value.to(DEVICE) for value in x.values], **here))
+    assert_within_rounding(found, x)
 
 
 def test_one_source_is_the_mixture_itself() -> None:

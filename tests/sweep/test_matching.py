@@ -127,6 +127,30 @@ def test_impossible_cells_say_why_with_numbers() -> None:
     assert "less than one transformer block" in impossible[1].reason
 
 
+@pytest.mark.parametrize("reference", FAMILIES, ids=str)
+@pytest.mark.parametrize("measure", [parameters, flops])
+def test_ratios_out_of_all_reason_are_answered_without_a_search(reference: Shape, measure: Measure) -> None:
+    """A billion channels at one block, or ten million blocks: nobody lives to see every shape tried."""
+    found, impossible = matched(reference, [1e-300, 1e-9, reference.ratio, 1e9, 1e300], measure=measure)
+    assert [match.shape for match in found] == [reference]
+    assert [cell.coordinates.ratio for cell in impossible] == [1e-300, 1e-9, 1e9, 1e300]
+    assert all("channels needed" in cell.reason for cell in impossible[:2])
+    assert all(cell.reason.endswith("less than one transformer block") for cell in impossible[2:])
+    found, impossible = matched(reference, [reference.ratio], [1e-9, reference.head_ratio, 1e9], measure)
+    assert [match.shape for match in found] == [reference]
+    assert "needed" in impossible[0].reason
+    assert "a head needs an even size" in impossible[1].reason
+
+
+def test_what_is_out_of_reach_is_nothing_that_the_limits_allow() -> None:
+    """At the very smallest models a head of four channels, one head, one block are shapes like any other."""
+    for blocks, heads in [(1, 1), (2, 1), (64, 1), (300, 2)]:
+        smallest = Shape(blocks, heads * SMALLEST_HEAD_SIZE, heads, heads, SMALLEST_HEAD_SIZE, 12)
+        for head_ratios in ([], [smallest.head_ratio]):
+            found, impossible = matched(smallest, [smallest.ratio], head_ratios)
+            assert ([match.shape for match in found], impossible) == ([smallest], [])
+
+
 def test_head_sizes_and_head_counts_that_cannot_be_are_named() -> None:
     _, impossible = matched(SMALL, [4], [2])
     assert "heads of 2; a head needs an even size of at least 4" in impossible[0].reason

@@ -53,11 +53,25 @@ def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
             yield from (("packages", fault) for fault in error.faults)
 
 
+def text_size(config: Config, base_folder: Path) -> tuple[int, int]:
+    """(bytes, documents), by the sizes of the files. Raises UserError as `documents` does, OSError as the disk does."""
+    sizes = [path.stat().st_size for _, path in _files(config)]
+    return sum(sizes), sum(size > 0 for size in sizes)
+
+
 def documents(config: Config, base_folder: Path) -> Iterator[Document]:
     """Every .py file of the standard library, sorted by name, then those of each package in the order given.
 
     Raises UserError naming the corpus `text` where the sources are missing (a slim or zipped Python).
     """
+    for name, path in _files(config):
+        text = read_file(name, path)
+        if text:  # many an __init__.py is empty, which nobody needs to be told
+            yield Document(name, text)
+
+
+def _files(config: Config) -> Iterator[tuple[str, Path]]:
+    """(name as shown, path) of every file, in the order of `documents`."""
     yield from _sources(
         Path(sysconfig.get_paths()["stdlib"]), "the standard library", prefix="stdlib", everything=False
     )
@@ -65,7 +79,7 @@ def documents(config: Config, base_folder: Path) -> Iterator[Document]:
         yield from _package_sources(package)
 
 
-def _package_sources(package: str) -> Iterator[Document]:
+def _package_sources(package: str) -> Iterator[tuple[str, Path]]:
     try:
         spec = importlib.util.find_spec(package) if package.isidentifier() else None
     except ValueError:  # the program itself, as __main__
@@ -81,19 +95,17 @@ def _package_sources(package: str) -> Iterator[Document]:
         for folder in folders:
             yield from _sources(folder, f"the package {package}", prefix=package, everything=True)
     elif spec.origin and spec.origin.endswith(".py"):
-        yield Document(f"{package}.py", read_file(f"{package}.py", Path(spec.origin)))
+        yield f"{package}.py", Path(spec.origin)
     else:
         raise _no_sources(f"the package {package}", str(spec.origin))
 
 
-def _sources(folder: Path, what: str, *, prefix: str, everything: bool) -> Iterator[Document]:
+def _sources(folder: Path, what: str, *, prefix: str, everything: bool) -> Iterator[tuple[str, Path]]:
     """The .py files below `folder`, sorted; `everything`: those in folders left out of the standard library, too."""
     found = False
     for name in sorted(_python_files(folder, everything)):
         found = True
-        text = read_file(name, folder / name)
-        if text:  # many an __init__.py is empty, which nobody needs to be told
-            yield Document(f"{prefix}/{name}", text)
+        yield f"{prefix}/{name}", folder / name
     if not found:
         raise _no_sources(what, str(folder))
 

@@ -125,6 +125,11 @@ def vocabulary_size(config: Config) -> int:
     return config.vocabulary.size
 
 
+def num_tokens(config: Config) -> int:
+    """Tokens of all documents, padding included."""
+    return config.documents * config.document_tokens
+
+
 def decode(config: Config, ids: list[int]) -> str:
     """The tokens as text, as `Vocabulary.text` spells them."""
     return config.vocabulary.text(ids)

@@ -30,6 +30,12 @@ def missing(config: Config, base_folder: Path) -> Iterator[tuple[str, Fault]]:
     return (("files", fault) for fault in missing_files(config.files, base_folder, key="data.files"))
 
 
+def text_size(config: Config, base_folder: Path) -> tuple[int, int]:
+    """(bytes, documents), by the sizes of the files. Raises UserError when one is missing, OSError as the disk does."""
+    sizes = [path.stat().st_size for _, path in find_files(config.files, base_folder, key="data.files")]
+    return sum(sizes), sum(size > 0 for size in sizes)
+
+
 def documents(config: Config, base_folder: Path) -> Iterator[Document]:
     """The files' texts. Raises UserError when a file is missing, can't be read, or is named and empty."""
     named = {pattern for pattern in config.files if not is_pattern(pattern)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -16,7 +17,7 @@ from pydantic import Field
 from attnres_cli.data.documents import TokenFile
 from attnres_cli.data.file_patterns import find_files, missing_files
 from attnres_cli.errors import Fault, UserError, plural
-from attnres_cli.preset.schema import DataConfig, FilePath, PositiveInt
+from attnres_cli.preset.schema import TOKENIZER, DataConfig, FilePath, PositiveInt
 
 HEADER_BYTES = 256 * 4
 HEADER_MAGIC = 20240520
@@ -32,7 +33,7 @@ class Config(DataConfig):
     ignored_keys: ClassVar[tuple[str, ...]] = ("undecodable",)
 
     corpus: Literal["tokens"] = Field(description="tokens: files of token ids (.bin), made elsewhere")
-    tokenizer: Annotated[str, FilePath(if_exists=True)] = Field(
+    tokenizer: Annotated[str, FilePath(if_exists=True), replace(TOKENIZER, also=("none",))] = Field(
         "none", description="tokenizer that made the ids, to show text and bits per byte; none: ids only"
     )
     files: Annotated[tuple[str, ...], Field(min_length=1), FilePath()] = Field(

@@ -1,7 +1,8 @@
 """Tokenizers: every file here is one kind, and says which names it answers to.
 
 A kind has `names()` (names worth showing in a message), `accepts(name)`, `vocabulary_size(name, base_folder)` (at once,
-without loading more than it must) and `load(name, base_folder)`. No kind ever downloads anything.
+without loading more than it must) and `load(name, base_folder)`. It may say the `BYTES_PER_TOKEN` of usual text. No
+kind ever downloads anything.
 """
 
 from __future__ import annotations
@@ -70,6 +71,17 @@ def vocabulary_size(name: str, base_folder: Path | None = None) -> int:
     """Vocabulary size of the tokenizer of this name, known or read off its file, without building it."""
     size: int = _kind_of(name).vocabulary_size(name, base_folder or Path())
     return size
+
+
+def is_known(name: str) -> bool:
+    """Whether a kind answers to this name; its file may be missing."""
+    return any(kind.accepts(name) for kind in _kinds())
+
+
+def usual_bytes_per_token(name: str) -> float | None:
+    """Bytes of text per token as its kind says, exact or measured; None where it says nothing."""
+    usual: float | None = getattr(_kind_of(name), "BYTES_PER_TOKEN", None)
+    return usual
 
 
 def known_names() -> tuple[str, ...]:

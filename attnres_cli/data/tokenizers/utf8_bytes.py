@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAME = "bytes"
 VOCAB_SIZE = 257
+BYTES_PER_TOKEN = 1.0
 
 
 class ByteTokenizer:

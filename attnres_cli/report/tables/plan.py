@@ -209,7 +209,13 @@ def _schedule(plan: Plan) -> Notice:
     pieces = s["accumulation_steps"]
     micro = "one forward pass" if pieces == 1 else f"{pieces} forward passes of {s['micro_batch_sequences']}"
     decay = {"cosine": "cosine decay over", "wsd": "linear decay over the last"}[s["schedule"]]
-    if data["epochs"] is not None:
+    if data["epochs"] is not None and data["is_estimate"]:
+        tokens = _two_digits(data["train_tokens"])
+        epochs = (
+            f"about {_two_digits(data['epochs'])} epochs of the corpus {data['corpus']} (about {tokens} training "
+            "tokens, by the size of the corpus, which is not prepared)"
+        )
+    elif data["epochs"] is not None:
         epochs = (
             f"{data['epochs']:.2f} epochs of the corpus {data['corpus']} ({data['train_tokens']:,} training tokens)"
         )
@@ -225,6 +231,12 @@ def _schedule(plan: Plan) -> Notice:
             epochs,
         ),
     )
+
+
+def _two_digits(number: float) -> str:
+    """A guess in two significant digits: 0.18, 1.6, 2,400,000."""
+    rounded = float(f"{number:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
 def _time(plan: Plan, arms: Sequence[Arm]) -> Notice | None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnres_cli.residual.precision import widen
+
 NAME = "reference"
 kernels = None
 
@@ -16,14 +18,18 @@ def unusable(device: torch.device) -> str | None:
 
 
 def inverse_rms(value: Tensor, epsilon: float) -> Tensor:
-    return torch.rsqrt(value.square().mean(-1) + epsilon)
+    return torch.rsqrt(widen(value).square().mean(-1) + epsilon)
 
 
 def weights(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
-    keys = torch.stack(tuple(values)) * torch.stack(tuple(inverse_rms)).unsqueeze(-1)  # [n, M, d], RMS-normalised
+    keys = _stacked(values) * torch.stack(tuple(inverse_rms)).unsqueeze(-1)  # [n, M, d], RMS-normalised
     return torch.softmax((keys * query).sum(-1), dim=0)
 
 
 def mix(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
     alpha = weights(values, inverse_rms, query)
-    return (alpha.unsqueeze(-1) * torch.stack(tuple(values))).sum(0)
+    return (alpha.unsqueeze(-1) * _stacked(values)).sum(0)
+
+
+def _stacked(values: Sequence[Tensor]) -> Tensor:
+    return torch.stack([widen(value) for value in values])

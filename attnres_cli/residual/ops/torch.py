@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnres_cli.residual.precision import full_precision
+from attnres_cli.residual.precision import full_precision, widen
 from attnres_cli.residual.torch_kernels import TorchKernels
 
 NAME = "torch"
@@ -27,12 +27,12 @@ def unusable(device: torch.device) -> str | None:
 
 
 def inverse_rms(value: Tensor, epsilon: float) -> Tensor:
-    return torch.rsqrt(value.square().mean(-1) + epsilon)
+    return torch.rsqrt(widen(value).square().mean(-1) + epsilon)
 
 
 def weights(values: Sequence[Tensor], inverse_rms: Sequence[Tensor], query: Tensor) -> Tensor:
     with full_precision(query):
-        logits = [torch.matmul(value, query) * scale for value, scale in zip(values, inverse_rms, strict=True)]
+        logits = [torch.matmul(widen(value), query) * scale for value, scale in zip(values, inverse_rms, strict=True)]
     return torch.softmax(torch.stack(logits), dim=0)
 
 

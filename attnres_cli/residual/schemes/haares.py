@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, ClassVar, Literal
 
@@ -24,6 +25,15 @@ class Config(BlockConfig):
         "half-split",
         description="the second source of a block: its halves' difference, or (a control) its sum once more",
     )
+
+    def notes(self, preset: Any) -> Iterator[str]:
+        """Blocks without a detail, beside what is said of all blocks."""
+        yield from BlockConfig.notes(self, preset)
+        if self.sublayer_sources(preset) == preset.model.num_sublayers:
+            yield (
+                "residual.detail does nothing: every block is one sublayer, which has no halves, so that there is "
+                "nothing but the sums"
+            )
 
 
 class Scheme(BlockSums):

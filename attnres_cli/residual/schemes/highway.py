@@ -24,15 +24,19 @@ class Config(ResidualConfig):
     gate: Literal["scalar", "vector"] = Field(
         "scalar", description="one gate per token and sublayer, or one per channel (a d × d matrix each)"
     )
+    gate_input: Literal["normalised", "stream"] = Field(
+        "normalised", description="what the gates see: what the sublayer sees, or the stream as it is (the paper's way)"
+    )
     gate_bias: float = Field(-2.0, description="first value of the gates' bias; the lower, the more is carried on")
 
 
 class Scheme(OneStream):
-    """g = σ(W_g Norm(h) + b_g), W_g in R^d or R^{d × d}.
+    """g = σ(W_g Norm(h) + b_g), W_g in R^d or R^{d × d}; with gate_input = "stream" σ(W_g h + b_g), as in the paper.
 
-    The gate sees what the sublayer sees; the paper's gate sees h, which it does not normalise. W_g starts at zero, so
-    the gate is σ(b_g) for every token at first (0.12 at -2) and learns from the first step on. The paper takes biases
-    of -1 to -4, lower for deeper models: the share of the embedding that reaches the end is (1 - g)^L at first.
+    The paper's layers normalise nothing. Here the stream begins at the size of the embedding and may take any other,
+    and the default's gates see inputs of one size at every depth. W_g starts at zero, so the gate is σ(b_g) for every
+    token at first (0.12 at -2) and learns from the first step on. The paper takes biases of -1 to -4, lower for deeper
+    models: the share of the embedding that reaches the end is (1 - g)^L at first.
     """
 
     citation = "Srivastava et al., Highway Networks, arXiv 1505.00387"
@@ -49,8 +53,10 @@ class Scheme(OneStream):
 
     def read(self, state: State, site: Site) -> tuple[SublayerInput, State]:
         """The gate [B, T, 1] or [B, T, d] is computed here, where its input is, and kept for `write`."""
-        normalised = site.norm(state[0])
-        return normalised, (state[0], held(self._gate(normalised, self.sites.at(site.ordinal))))
+        stream = state[0]
+        normalised = site.norm(stream)
+        seen = normalised if self.config.gate_input == "normalised" else stream
+        return normalised, (stream, held(self._gate(seen, self.sites.at(site.ordinal))))
 
     def write(self, state: State, site: Site, output: Tensor) -> State:
         stream, gate = state
@@ -67,7 +73,7 @@ class Scheme(OneStream):
         gates = 1 if self.config.gate == "scalar" else d
         return float(self.geometry.num_sublayers * (2 * gates * d + 2 * gates + 2 * d))
 
-    def _gate(self, normalised: Tensor, own: OwnParameters) -> Tensor:
+    def _gate(self, seen: Tensor, own: OwnParameters) -> Tensor:
         if self.config.gate == "scalar":
-            return torch.sigmoid((normalised * own.weight).sum(-1, keepdim=True) + own.bias)
-        return torch.sigmoid(widen(F.linear(normalised, own.weight)) + own.bias)
+            return torch.sigmoid((seen * own.weight).sum(-1, keepdim=True) + own.bias)
+        return torch.sigmoid(widen(F.linear(seen, own.weight)) + own.bias)

@@ -62,7 +62,7 @@ def make_request(file: Path, *, seeds: int | None = None) -> Request:
     if faults := list(_axis_faults(grid, shown(file))):
         raise UserError(faults)
     beside = file.parent / grid.preset
-    source = Source(str(beside) if beside.is_file() else grid.preset)
+    source = Source(str(beside) if beside.is_file() else grid.preset, asked_by=shown(file))
     preset = source.load()
     arms = [_arm(source, each, shown(file)) for each in grid.arms]
     arms += [overlay_arm(source, preset, find(name, "overlay", where=shown(file))) for name in grid.overlays]

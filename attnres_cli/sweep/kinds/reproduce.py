@@ -28,7 +28,7 @@ GROWING = ()
 def make_request(plan: Plan, *, where: str) -> Request:
     """The request that trains a plan. where: its file, for messages. Raises UserError for a plan whose preset, cells or
     arms do not exist or do not fit."""
-    source = Source(plan.preset)
+    source = Source(plan.preset, asked_by=where)
     plain = source.load()
     preset = plain.replace(plan.changes, said_by=where)
     wanted = [

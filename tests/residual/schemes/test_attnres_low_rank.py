@@ -15,8 +15,11 @@ from tests.small import small_model, small_preset
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("projection", ["projected", "sliced"])
-@pytest.mark.parametrize("rank", [None, 1, 6, 16])
+@pytest.mark.parametrize(
+    ("projection", "rank"),
+    [("projected", None), ("projected", 1), ("projected", 6), ("projected", 16)]
+    + [("sliced", None), ("sliced", 1), ("sliced", 6), ("sliced", 15)],
+)
 def test_against_the_slow_loop(projection: str, rank: int | None) -> None:
     keys: dict[str, Any] = {"key_projection": projection} | ({} if rank is None else {"key_rank": rank})
     model, at, tokens = stirred({"scheme": "attnres-low-rank", "block_sublayers": 3, **keys})
@@ -37,6 +40,11 @@ def test_the_key_matrix_starts_with_unit_gain() -> None:
     matrix = model.residual.get_parameter("keys_of.projection")
     # the standard error of a standard deviation over n draws is std / sqrt(2 n): five of them
     assert abs(float(matrix.detach().std()) - 1 / 16) < 5 / 16 / (2 * matrix.numel()) ** 0.5
+
+
+def test_a_slice_of_all_channels_is_refused() -> None:
+    with pytest.raises(UserError, match="key_rank would change nothing"):
+        small_preset({"scheme": "attnres-low-rank", "key_projection": "sliced", "key_rank": 16})
 
 
 def test_scalars_have_no_keys() -> None:

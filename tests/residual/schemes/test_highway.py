@@ -15,9 +15,10 @@ from tests.small import small_model, tokens_and_targets
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("seen", ["normalised", "stream"])
 @pytest.mark.parametrize("kind", ["scalar", "vector"])
-def test_against_the_formula(kind: str) -> None:
-    model, at, tokens = stirred({"scheme": "highway", "gate": kind})
+def test_against_the_formula(kind: str, seen: str) -> None:
+    model, at, tokens = stirred({"scheme": "highway", "gate": kind, "gate_input": seen})
 
     def gate(ordinal: int, x: Tensor, channel: int) -> Tensor:
         """[B, T], of one channel."""
@@ -36,7 +37,7 @@ def test_against_the_formula(kind: str) -> None:
         output = at.f[ordinal](x)
         channels = []
         for channel in range(16):
-            g = gate(ordinal, x, channel)
+            g = gate(ordinal, {"normalised": x, "stream": h}[seen], channel)
             channels.append((1 - g) * h[..., channel] + g * output[..., channel])
         h = torch.stack(channels, dim=-1)
     assert_walks_as(model, tokens, at.final_norm(h))
@@ -57,7 +58,9 @@ def test_size(kind: str, parameters: int, flops: float) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", ["scalar", "vector"])
-@pytest.mark.parametrize(("options", "bias"), [({}, -2.0), ({"gate_bias": -0.5}, -0.5)])
+@pytest.mark.parametrize(
+    ("options", "bias"), [({}, -2.0), ({"gate_bias": -0.5}, -0.5), ({"gate_input": "stream"}, -2.0)]
+)
 def test_starts_with_one_gate_for_all(kind: str, options: dict[str, Any], bias: float) -> None:
     """g = σ(b) everywhere, and yet no weight without a gradient."""
     model = small_model({"scheme": "highway", "gate": kind, **options})
