@@ -10,15 +10,17 @@ DEVELOPING := .venv/.developing
 # And bytecode is kept, whatever the shell says: rewriting the tests' assertions anew takes each process seconds.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-# Each process takes a run of neighbouring tests, which share what they build, and helps another when it is done.
-TEST_PROCESSES := -n auto --maxprocesses 8 --dist worksteal
+# Each process takes a run of neighbouring tests, which share what they build, and helps another when it is done. One
+# more than there are cores, because some tests wait for programs that they have started.
+TEST_PROCESSES = -n $(shell $(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))') --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow search check format clean
+.PHONY: help install demo test test-traced test-slow search check format clean
 
 help:
 	@echo "make demo     train baseline and Attention Residuals on real text, and compare them (minutes)"
-	@echo "make test     run the tests; make test-slow runs those that take long: every scheme deep, and compiled"
+	@echo "make test     run the tests; make test-traced those that go through torch.compile, make test-slow those that"
+	@echo "              take long: every scheme deep, and through the real compiler"
 	@echo "make search   run the property tests on examples that nobody has tried yet"
 	@echo "make check    lint, formatting and types"
 	@echo "make format   put the formatting right"
@@ -44,6 +46,10 @@ demo: $(INSTALLED)
 
 test: $(DEVELOPING)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES)
+
+# That every scheme compiles without a graph break; tracing takes torch a second or two each time.
+test-traced: $(DEVELOPING)
+	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m "traced and not slow"
 
 # Every scheme 48 transformer blocks deep, and through the real compiler.
 test-slow: $(DEVELOPING)

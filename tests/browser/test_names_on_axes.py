@@ -83,8 +83,7 @@ FAULTS = """(plot) => {
 }"""
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize(("width", "theme"), [(400, "light"), (1280, "dark")])
 def test_every_name_is_there_and_whole(sweep: Any, width: int, theme: Literal["light", "dark"]) -> None:
     document, opened = sweep
     page = opened.page

@@ -22,6 +22,7 @@ from tests.recomputed.sweeps_files import Files
 from tests.recomputed.sweeps_lists import ORACLES as LISTS
 from tests.recomputed.sweeps_material import command
 from tests.recomputed.sweeps_payload import check_payload
+from tests.small import small_preset
 
 ORACLES = {**LISTS, **sweeps_hops.ORACLES}
 HOPS, NODES, SOLVED = 3, 7, 0.85
@@ -40,7 +41,7 @@ def make(seeds: int, *, lost: bool) -> Files:
         kind="hops",
         report="hops",
         facts={"hops": HOPS, "nodes": NODES, "solved_accuracy": SOLVED},
-        preset={"name": "tiny", "digest": "", "values": {"train": {"device": "cpu", "threads": 1}}, "source_text": ""},
+        preset={"name": "tiny", "digest": "", "values": small_preset().to_dict(), "source_text": ""},
     )
     generator = np.random.default_rng(8)
     for row in document["runs"]:

@@ -147,17 +147,6 @@ def test_flops_of_the_family(residual: dict[str, Any], flops: int) -> None:
     assert small_model(residual).residual.cost().forward_flops_per_token == flops
 
 
-@every_scheme
-def test_the_meta_device_runs_forward_and_backward(residual: dict[str, Any]) -> None:
-    from attnres_cli.model.build import build_model
-
-    preset = small_preset(residual, **TWO_BLOCKS)
-    model = build_model(preset, VOCAB_SIZE, device="meta")
-    tokens = torch.zeros(2, 12, dtype=torch.int64, device="meta")
-    model.loss(tokens, tokens).backward()
-    assert model.embedding.weight.grad is not None
-
-
 # A scheme that has blocks is traced with blocks of several sublayers; further forms and every knob in the slow lane.
 TRACED = [
     pytest.param(residual, id=name, marks=[pytest.mark.slow] if name in FORMS | WITH_KNOBS else [])
@@ -166,6 +155,7 @@ TRACED = [
 ]
 
 
+@pytest.mark.traced
 @pytest.mark.parametrize("residual", TRACED)
 def test_no_graph_break(residual: dict[str, Any]) -> None:
     """Forward and backward are traced in one go. The partitioner is not the subject; this one is the quicker."""
