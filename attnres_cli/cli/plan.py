@@ -137,7 +137,7 @@ def _times(arms: list[Preset], vocab_size: int, planned: list[dict[str, Any]]) -
 
 def _data_facts(preset: Preset, prepare_command: str) -> dict[str, Any]:
     """Epochs over the corpus: exact where it is prepared, else by its size on disk, else why they are not known."""
-    from attnres_cli.data.batches import num_windows
+    from attnres_cli.data.batches import num_windows, windows_in
     from attnres_cli.data.estimate import estimated_train_tokens
     from attnres_cli.data.prepare import find_prepared
 
@@ -150,7 +150,7 @@ def _data_facts(preset: Preset, prepare_command: str) -> dict[str, Any]:
             tokens, windows = dataset.train.num_tokens, num_windows(dataset.train, context_tokens)
         else:
             tokens = estimated_train_tokens(preset.data, preset.source_folder) or 0
-            windows = (tokens - 1) // context_tokens
+            windows = windows_in(tokens, context_tokens)
     except UserError as error:
         return {**facts, **unknown, "epochs_unknown": "; ".join(map(_sentence, error.faults))}
     if windows < 1:  # it can't say, or says too little to divide by

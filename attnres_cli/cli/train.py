@@ -201,7 +201,7 @@ def load_for_training(
     notes = list(preset.notes)
     if preset.train.seed in (preset.train.tuning_seeds or ()):
         notes.append(
-            f"seed {preset.train.seed} chose values of this preset (train.tuning_seeds), no verdict rests on it"
+            f"seed {preset.train.seed} chose values of this preset (train.tuning_seeds); no verdict rests on it"
         )
     for note in notes:
         typer.echo(f"note: {note}", err=True)

@@ -96,9 +96,14 @@ def validation_set_hash(store: TokenStore, *, context_tokens: int, tokens: int) 
     return digest.hexdigest()
 
 
-def num_windows(store: TokenStore, context_tokens: int) -> int:
+def windows_in(num_tokens: int, context_tokens: int) -> int:
     """Windows that have a next token for each of their tokens."""
-    windows = (store.num_tokens - 1) // context_tokens
+    return max(0, num_tokens - 1) // context_tokens
+
+
+def num_windows(store: TokenStore, context_tokens: int) -> int:
+    """Windows of a store, at least one. Raises UserError for a store too small for any."""
+    windows = windows_in(store.num_tokens, context_tokens)
     if windows < 1:
         raise UserError(
             f"The corpus has {store.num_tokens:,} {plural(store.num_tokens, 'token')}, fewer than one sequence needs.",

@@ -13,6 +13,7 @@ from attnres_cli.residual.backends import load_backend
 from attnres_cli.residual.operator import Consumer, Kernels
 from attnres_cli.residual.ops import reference
 from attnres_cli.residual.precision import widen
+from attnres_cli.verify.sites import Inputs
 from tests.residual.rounding import errors
 
 CPU = torch.device("cpu")
@@ -26,15 +27,6 @@ def kernels_of(backend: str) -> Kernels:
         pytest.skip(reason)
     assert op.kernels is not None
     return op.kernels
-
-
-class Inputs(NamedTuple):
-    values: list[Tensor]
-    update: Tensor | None
-    query: Tensor
-    gain: Tensor
-    grad: Tensor
-    epsilon: float
 
 
 def drawn(
