@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -36,10 +37,8 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay to the end: the garbage collector need not look through them every time."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
+    # Looked through once more when the interpreter ends, and not by every look for leaks that pytest takes before.
+    atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(scope="session")
@@ -51,11 +50,20 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def user_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user's own presets, which is there and empty."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    folder = tmp_path / "configuration/attnres/presets"
+    folder.mkdir(parents=True)
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def nothing_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shared_cache: Path) -> None:
+def nothing_of_the_user(monkeypatch: pytest.MonkeyPatch, shared_cache: Path) -> None:
     """No preset, run, cache or terminal setting of whoever runs the tests has an effect on them."""
     monkeypatch.setenv("ATTNRES_CACHE", str(shared_cache))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-user-configuration"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shared_cache / "no-user-configuration"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     for name in ("ATTNRES_RUNS", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)

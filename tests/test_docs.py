@@ -10,6 +10,7 @@ the document; the other lines are output for the reader. Words after `console` s
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
 import subprocess
@@ -21,11 +22,15 @@ from typing import Any
 import pytest
 
 from attnres_cli.cli.app import COMMANDS, load_command, run
+from attnres_cli.preset.preset import Preset
+from attnres_cli.sweep import calibration
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
-SHELL_CHARACTERS = re.compile(r"[|<>&;$*~`]")
+QUOTED = re.compile(r"'[^']*'" + r'|"[^"$`\\]*"')
+# One call of the program, with nothing that a shell would have to do but a pipe into it and a file to write.
+CALL = re.compile(r"(?:(?P<source>[^|<>&;]*)\| )?(?P<call>attnres [^|<>&;$*~`]*?)(?: > (?P<file>[^|<>&;$*~` ]+))?")
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,23 @@ RUNNABLE = [document for document in DOCUMENTS if any(command.runs for command i
 
 @pytest.fixture
 def short_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans, dry runs and benches time steps; here it does not matter how well."""
+    """Plans, dry runs and benches time steps; here it does not matter how well. Nor does how long or on how much
+    schemes are held to what they equal: tests/verify/ does it in full."""
     monkeypatch.setattr("attnres_cli.bench.calibrate.SECONDS", 0.05)
-    monkeypatch.setattr("attnres_cli.sweep.calibration.ROUNDS", 1)
     for module in ("payload", "operator"):
-        monkeypatch.setattr(f"attnres_cli.bench.{module}.SAMPLE_SECONDS", 0.002)
+        monkeypatch.setattr(f"attnres_cli.bench.{module}.SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr("attnres_cli.bench.stored.MOST_ROUNDS", 3)
+    monkeypatch.setattr("attnres_cli.verify.checks.oracle.STEPS", 2)
+    monkeypatch.setattr("attnres_cli.verify.checks.two_phase.BATCH", (2, 8))
+    monkeypatch.setattr(calibration, "ROUNDS", 1)
+    standing_still = calibration.standing_still
+
+    def of_one_sequence(preset: Preset) -> Preset:
+        return standing_still(preset).replace(
+            {"train.tokens_per_step": preset.model.context_tokens, "train.micro_batch_sequences": 1}
+        )
+
+    monkeypatch.setattr(calibration, "standing_still", of_one_sequence)
 
 
 @pytest.mark.usefixtures("short_timing")
@@ -105,10 +122,23 @@ def program_on_path(folder: Path) -> Path:
 
 def execute(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Run one line; in this process where it is nothing but a call of the program, for torch to load only once."""
-    if line.startswith("attnres ") and not SHELL_CHARACTERS.search(line):
-        code = run(shlex.split(line)[1:])
-        streams = capsys.readouterr()
-        return code, streams.out + streams.err
+    call = CALL.fullmatch(QUOTED.sub(lambda quoted: "_" * len(quoted[0]), line))
+    if call is None:
+        return in_a_shell(line)
+    source, words, file = (line[slice(*call.span(part))] for part in ("source", "call", "file"))
+    with pytest.MonkeyPatch.context() as patch:
+        if source:
+            code, piped = in_a_shell(source)
+            assert code == 0, piped
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped.encode()), encoding="utf-8"))
+        code = run(shlex.split(words)[1:])
+    streams = capsys.readouterr()
+    if file:
+        Path(file).write_text(streams.out, encoding="utf-8")
+    return code, streams.out + streams.err
+
+
+def in_a_shell(line: str) -> tuple[int, str]:
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False, timeout=300
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "attnres_cli"
+from tests.package_sources import MODULES, PACKAGE, SCHEMES, facts
 
 # A room may import rooms of a lower rank, and itself.
 RANK = {
@@ -33,22 +31,6 @@ RANK = {
     "probe": 8,
     "cli": 9,
 }
-MODULES = sorted(PACKAGE.rglob("*.py"))
-
-
-def imports(path: Path, *, top_level_only: bool = False) -> Iterator[tuple[int, str]]:
-    """(line, dotted module) of every import in the file, those inside functions included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = tree.body if top_level_only else ast.walk(tree)
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno}: a relative import hides which room it reaches into"
-            yield node.lineno, node.module or ""
-            # `from attnres_cli import runs` names a room, `from attnres_cli.errors import UserError` does not.
-            if node.module == "attnres_cli":
-                yield from ((node.lineno, f"attnres_cli.{alias.name}") for alias in node.names)
 
 
 def room_of(module: str) -> str | None:
@@ -77,7 +59,7 @@ def test_imports_run_one_way(path: Path) -> None:
         return
     wrong = [
         f"{name_of(path)}:{line} imports {module}"
-        for line, module in imports(path)
+        for line, module in facts(path).imports
         if (room := room_of(module)) is not None and room != own and RANK[room] >= RANK[own]
     ]
     assert not wrong
@@ -86,7 +68,7 @@ def test_imports_run_one_way(path: Path) -> None:
 def uses(path: Path, library: str) -> list[str]:
     return [
         f"{name_of(path)}:{line}"
-        for line, module in imports(path)
+        for line, module in facts(path).imports
         if module == library or module.startswith(f"{library}.")
     ]
 
@@ -111,20 +93,10 @@ def test_command_modules_import_no_slow_library(path: Path) -> None:
     """Help and completion import these modules; what a command needs, it imports when it runs."""
     wrong = [
         f"{name_of(path)}:{line} imports {module}"
-        for line, module in imports(path, top_level_only=True)
+        for line, module in facts(path).at_top
         if module.split(".")[0] in SLOW
     ]
     assert not wrong
-
-
-SCHEMES = {path.stem.replace("_", "-") for path in (PACKAGE / "residual" / "schemes").glob("[!_]*.py")}
-
-
-def docstrings(tree: ast.AST) -> set[int]:
-    """Identities of the constants that are docstrings."""
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    first = [node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and node.body]
-    return {id(each.value) for each in first if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)}
 
 
 @pytest.mark.parametrize(
@@ -132,11 +104,5 @@ def docstrings(tree: ast.AST) -> set[int]:
 )
 def test_nothing_outside_residual_names_a_scheme(path: Path) -> None:
     """Default arms and claims live in TOML, so that a new scheme is one new file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    excused = docstrings(tree)
-    wrong = [
-        f"{name_of(path)}:{node.lineno} says {node.value!r}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and node.value in SCHEMES and id(node) not in excused
-    ]
-    assert not wrong
+    said = facts(path).strings
+    assert not [f"{name_of(path)}:{line} says {value!r}" for line, value in said if value in SCHEMES]

@@ -9,7 +9,7 @@ estimates, too.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +38,7 @@ def smallest_detectable(standard_deviation: float, n: int, *, power: float = 0.8
     _check_power(power, alpha)
     if standard_deviation == 0.0:
         return 0.0
-    low, high = 0.0, 2.0
-    while _power(high, n - 1, alpha) < power:
-        low, high = high, 2.0 * high
-    for _ in range(60):  # halving: the power rises with the noncentrality throughout
-        middle = 0.5 * (low + high)
-        if _power(middle, n - 1, alpha) < power:
-            low = middle
-        else:
-            high = middle
-    return high * standard_deviation / math.sqrt(n)
+    return _noncentrality_shown(power, n - 1, alpha) * standard_deviation / math.sqrt(n)
 
 
 def pairs_needed(effect: float, standard_deviation: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
@@ -76,21 +67,44 @@ def pairs_needed(effect: float, standard_deviation: float, *, power: float = 0.8
     return high
 
 
+@lru_cache(maxsize=256)
+def _noncentrality_shown(power: float, degrees: int, alpha: float) -> float:
+    """The noncentrality that is shown with probability `power`; the same for every standard deviation."""
+    low, high = 0.0, 2.0
+    while _power(high, degrees, alpha) < power:
+        low, high = high, 2.0 * high
+    for _ in range(60):  # halving: the power rises with the noncentrality throughout
+        middle = 0.5 * (low + high)
+        if _power(middle, degrees, alpha) < power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def _power(noncentrality: float, degrees: int, alpha: float) -> float:
     """P(|T| > critical t) with T = (Z + noncentrality) / S, Z normal and degrees · S² chi-squared.
 
     Integrated over S by Gauss-Legendre quadrature: scipy's noncentral t turns nan where a tail is nearly empty.
     """
-    from scipy.special import gammainccinv, gammaincinv, gammaln, ndtr
+    from scipy.special import ndtr
+
+    width, critical, density = _over_s(degrees, alpha)
+    beyond = ndtr(noncentrality - critical) + ndtr(-noncentrality - critical)
+    return float(0.5 * width * np.sum(density * beyond))
+
+
+@lru_cache(maxsize=256)
+def _over_s(degrees: int, alpha: float) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """The width of the range of S; at its nodes, critical t times S, and the density of S times the node's weight."""
+    from scipy.special import gammainccinv, gammaincinv, gammaln
 
     half = 0.5 * degrees
     low, high = (math.sqrt(inverse(half, EMPTY_TAIL) / half) for inverse in (gammaincinv, gammainccinv))
     nodes, weights = _quadrature()
     s = low + 0.5 * (high - low) * (nodes + 1.0)
     log_density = math.log(2.0) + half * math.log(half) - gammaln(half) + (degrees - 1) * np.log(s) - half * s**2
-    critical = t_quantile(1.0 - alpha, degrees) * s
-    beyond = ndtr(noncentrality - critical) + ndtr(-noncentrality - critical)
-    return float(0.5 * (high - low) * np.sum(weights * np.exp(log_density) * beyond))
+    return high - low, t_quantile(1.0 - alpha, degrees) * s, weights * np.exp(log_density)
 
 
 @cache

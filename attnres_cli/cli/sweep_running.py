@@ -42,7 +42,7 @@ def start(
     from attnres_cli.sweep.request import continued
     from attnres_cli.sweep.resolve import notes_of
 
-    for note in notes_of(request):
+    for note in notes_of(request, seeds=request.seed_values):
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, kind_of(request.kind).GROWING)
     typer.echo("planning; timing a few training steps …", err=True)

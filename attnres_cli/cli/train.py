@@ -198,13 +198,9 @@ def load_for_training(
     preset = load_preset(
         ref, overlays=overlays, residual=residual, sets=sets, given=given, inputs=missing_inputs, asked_by=asked_by
     )
-    notes = list(preset.notes)
-    if preset.train.seed in (preset.train.tuning_seeds or ()):
-        notes.append(
-            f"seed {preset.train.seed} chose values of this preset (train.tuning_seeds); no verdict rests on it"
-        )
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
+    for note in (*preset.notes, preset.note_on_seeds([preset.train.seed])):
+        if note is not None:
+            typer.echo(f"note: {note}", err=True)
     return with_steps(preset, steps)
 
 

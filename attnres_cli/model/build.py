@@ -35,10 +35,10 @@ def build_model(
     Raises UserError when the residual scheme does not fit the depth.
     """
     config = preset.model
-    with torch.device("meta"), _WithoutInitialValues():
-        model = LanguageModel(config, build_residual(preset.residual, geometry_of(config)), vocab_size).to(dtype)
-    if torch.device(device).type != "meta":
-        model.to_empty(device=device)
+    with torch.device(device), _WithoutInitialValues():
+        model = LanguageModel(config, build_residual(preset.residual, geometry_of(config)), vocab_size)
+    if dtype != torch.get_default_dtype():
+        model.to(dtype)
     if native:
         if torch.device(device).type == "cpu":
             keep_freed_memory()

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -147,30 +148,42 @@ def _source_files() -> list[Path]:
 def _build(compiler: str, library: Path, *, second_attempt: bool) -> str | None:
     """Compile, link, and put the library in place at once; or why that failed.
 
-    All sources are one translation unit: torch's headers take longer than everything else.
+    The units are compiled at the same time where there is more than one core.
     """
     torch_folder = Path(torch.__file__).parent
     try:
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-            unit, compiled, built = (Path(folder) / name for name in ("all.cpp", "all.o", library.name))
-            unit.write_text(_all_sources(), encoding="utf-8")
+            built, commands = Path(folder) / library.name, []
+            for name, text in units().items():
+                unit = Path(folder) / f"{name}.cpp"
+                unit.write_text(text, encoding="utf-8")
+                commands.append([compiler, "-c", *_flags(), *_includes(), str(unit), "-o", str(unit.with_suffix(".o"))])
+            compiled = [command[-1] for command in commands]
             # Without -fopenmp when linking: the OpenMP runtime in use is the one that libtorch_cpu brings along.
             libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
-            for what, command in (
-                ("compile", [compiler, "-c", *_flags(), *_includes(), str(unit), "-o", str(compiled)]),
-                ("link", [compiler, "-shared", str(compiled), "-o", str(built), *libraries]),
-            ):
-                done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
-                if done.returncode != 0:
-                    return f"the C++ operators do not {what}: {_first_error(done.stderr)}"
+            link = [compiler, "-shared", *compiled, "-o", str(built), *libraries]
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                for what, each in (("compile", commands), ("link", [link])):
+                    for done in list(pool.map(_run, each)):
+                        if done.returncode != 0:
+                            return f"the C++ operators do not {what}: {_first_error(done.stderr)}"
             kept.keep(built, library, second_attempt=second_attempt)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the C++ operators could not be built: {error}"
     return None
 
 
-def _all_sources() -> str:
-    return "".join(f'#include "{path.name}"\n' for path in _source_files() if path.suffix == ".cpp")
+def units() -> dict[str, str]:
+    """The translation units, by name. The operators are one: torch's headers take as long as they do. Their
+    registration is another, because its header takes longer than all others, and the operators do without it."""
+    sources = [path.name for path in _source_files() if path.suffix == ".cpp"]
+    registration = "library.cpp"
+    of_each = {"operators": [name for name in sources if name != registration], "registration": [registration]}
+    return {unit: "".join(f'#include "{name}"\n' for name in names) for unit, names in of_each.items()}
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
 
 
 def _includes() -> list[str]:

@@ -5,24 +5,18 @@
 // its consumers in one visit to each token, when the last of them is done.
 #include "norm.h"
 
+#include "operators.h"
+#include "tensors.h"
+
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
-#include <ATen/ops/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 namespace attnres {
 namespace {
-
-using at::Tensor;
-using at::TensorList;
-using std::optional;
 
 template <class A>
 std::vector<const A*> pointers(TensorList tensors) {
@@ -63,21 +57,21 @@ SiteResults run_site(
   const int64_t d = newest.size(-1), tokens = newest.numel() / d;
   const int64_t finished = static_cast<int64_t>(values.size()), n = finished + 1;
   const auto wide = gain.options();
-  Tensor value = update.has_value() ? at::empty(newest.sizes(), wide) : at::empty({0}, wide);
-  Tensor scale = at::empty({tokens}, wide);
-  Tensor output = at::empty(newest.sizes(), wide.dtype(dtype));
+  Tensor value = update.has_value() ? empty(newest.sizes(), wide) : empty({0}, wide);
+  Tensor scale = empty({tokens}, wide);
+  Tensor output = empty(newest.sizes(), wide.dtype(dtype));
   Tensor kept, rho, logits, log_total;
   if (backward) {
-    kept = at::empty({0}, wide);
-    rho = at::empty({tokens}, wide);
-    logits = at::empty({tokens, n}, wide);
-    log_total = at::empty({tokens}, wide);
+    kept = empty({0}, wide);
+    rho = empty({tokens}, wide);
+    logits = empty({tokens, n}, wide);
+    log_total = empty({tokens}, wide);
   }
   AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::site", [&] {
     using A = scalar_t;
     const A *g = gain.const_data_ptr<A>(), *q = query.const_data_ptr<A>();
     if (backward && !can_divide_by(g, d)) {
-      kept = at::empty(newest.sizes(), wide);
+      kept = empty(newest.sizes(), wide);
     }
     A* keeps = backward && kept.numel() > 0 ? kept.data_ptr<A>() : nullptr;
     const auto sources = matrices(values);
@@ -156,6 +150,8 @@ SiteResults run_site(
   return {value, scale, output, kept, rho, logits, log_total};
 }
 
+}  // namespace
+
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor> site(
     TensorList values, TensorList scales, const Tensor& newest, const optional<Tensor>& update, const Tensor& query,
     const Tensor& gain, double epsilon, at::ScalarType dtype, const optional<Tensor>& ahead_mixed,
@@ -181,8 +177,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> look_ahead(TensorList values, TensorL
   TORCH_CHECK(n > 0, "looking ahead needs a finished source");
   const int64_t tokens = values[0].numel() / d;
   const auto wide = queries.options();
-  Tensor mixed = at::empty({group, tokens, d}, wide), peak = at::empty({group, tokens}, wide);
-  Tensor total = at::empty({group, tokens}, wide), logits = at::empty({group, tokens, n}, wide);
+  Tensor mixed = empty({group, tokens, d}, wide), peak = empty({group, tokens}, wide);
+  Tensor total = empty({group, tokens}, wide), logits = empty({group, tokens, n}, wide);
   AT_DISPATCH_FLOATING_TYPES(queries.scalar_type(), "attnres::look_ahead", [&] {
     using A = scalar_t;
     const auto sources = matrices(values);
@@ -239,7 +235,7 @@ std::tuple<Tensor, Tensor> source_backward(
   const int64_t group = static_cast<int64_t>(values.size()), n = static_cast<int64_t>(grads.size());
   const int64_t tokens = values[0].size(0), d = values[0].size(1);
   const auto wide = scales[0].options();
-  Tensor dvalues = at::empty({group, tokens, d}, wide), coefficients = at::empty({group, tokens, n}, wide);
+  Tensor dvalues = empty({group, tokens, d}, wide), coefficients = empty({group, tokens, n}, wide);
   const bool by_matrix_product = n >= kManyQueries;
   AT_DISPATCH_FLOATING_TYPES(scales[0].scalar_type(), "attnres::source_backward", [&] {
     using A = scalar_t;
@@ -293,22 +289,13 @@ std::tuple<Tensor, Tensor> source_backward(
   });
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (by_matrix_product) {
-    dvalues.view({group * tokens, d}).addmm_(coefficients.view({group * tokens, n}), at::stack(queries));
+    dvalues.view({group * tokens, d}).addmm_(coefficients.view({group * tokens, n}), stack(queries));
   }
-  Tensor dqueries = at::mm(coefficients[0].t(), values[0].to(wide.dtype()));
+  Tensor dqueries = coefficients[0].t().mm(values[0].to(wide.dtype()));
   for (int64_t which = 1; which < group; ++which) {
     dqueries.addmm_(coefficients[which].t(), values[which].to(wide.dtype()));
   }
   return {dvalues, dqueries};
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(attnres, CPU, m) {
-  m.impl("site", &site);
-  m.impl("site_forward", &site_forward);
-  m.impl("look_ahead", &look_ahead);
-  m.impl("source_backward", &source_backward);
 }
 
 }  // namespace attnres

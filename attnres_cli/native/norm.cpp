@@ -1,20 +1,13 @@
 // The plain residual's site: add, RMSNorm; and RMSNorm's backward pass, which every scheme shares.
 #include "norm.h"
 
+#include "operators.h"
+#include "tensors.h"
+
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
-#include <torch/library.h>
-
-#include <tuple>
 
 namespace attnres {
-namespace {
-
-using at::Tensor;
-using std::optional;
 
 // (sum, output, ρ, whether the output can be kept for the backward pass). sum is empty where there is no update and the
 // stream can serve as it is; ρ where no backward pass is wanted.
@@ -24,9 +17,9 @@ std::tuple<Tensor, Tensor, Tensor, bool> add_norm(
   const int64_t d = stream.size(-1), tokens = stream.numel() / d;
   const auto wide = gain.options();
   const bool fresh = update.has_value() || stream.scalar_type() != gain.scalar_type();
-  Tensor sum = fresh ? at::empty(stream.sizes(), wide) : at::empty({0}, wide);
-  Tensor output = at::empty(stream.sizes(), wide.dtype(dtype));
-  Tensor rho = at::empty({backward ? tokens : 0}, wide);
+  Tensor sum = fresh ? empty(stream.sizes(), wide) : empty({0}, wide);
+  Tensor output = empty(stream.sizes(), wide.dtype(dtype));
+  Tensor rho = empty({backward ? tokens : 0}, wide);
   bool keep_output = true;
   AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::add_norm", [&] {
     using A = scalar_t;
@@ -61,7 +54,7 @@ std::tuple<Tensor, Tensor, Tensor> norm_backward(
     const optional<Tensor>& carry) {
   const int64_t tokens = grad.size(0), d = grad.size(1), chunks = chunks_of(tokens);
   const auto wide = gain.options();
-  Tensor dx = at::empty({tokens, d}, wide), dot = at::empty({tokens}, wide), dgain = at::zeros({chunks, d}, wide);
+  Tensor dx = empty({tokens, d}, wide), dot = empty({tokens}, wide), dgain = zeros({chunks, d}, wide);
   AT_DISPATCH_FLOATING_TYPES(gain.scalar_type(), "attnres::norm_backward", [&] {
     using A = scalar_t;
     const A *g = gain.const_data_ptr<A>(), *rhos = rho.const_data_ptr<A>();
@@ -88,13 +81,6 @@ std::tuple<Tensor, Tensor, Tensor> norm_backward(
     });
   });
   return {dx, dot, dgain.sum(0)};
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(attnres, CPU, m) {
-  m.impl("add_norm", &add_norm);
-  m.impl("norm_backward", &norm_backward);
 }
 
 }  // namespace attnres

@@ -1,14 +1,12 @@
 // Rotary positions, in place: the first heads of a fused [B, T, heads, head size] are turned, the rest left alone.
+#include "operators.h"
 #include "rows.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <torch/library.h>
 
 namespace attnres {
 namespace {
-
-using at::Tensor;
 
 // (even, odd) ← (even cos - odd sin, odd cos + even sin) for neighbouring channels; sign -1 turns back.
 template <class T, class A>
@@ -22,6 +20,8 @@ void turn_heads(T* x, const A* turns, int64_t heads, int64_t pairs, A sign) {
     }
   }
 }
+
+}  // namespace
 
 // heads: [B, T, all, head size], contiguous; turns: [T, head size / 2, 2], (cos, sin) in float or double.
 void turn_(Tensor heads, const Tensor& turns, int64_t turned, bool back) {
@@ -39,12 +39,6 @@ void turn_(Tensor heads, const Tensor& turns, int64_t turned, bool back) {
       });
     });
   });
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(attnres, CPU, m) {
-  m.impl("turn_", &turn_);
 }
 
 }  // namespace attnres

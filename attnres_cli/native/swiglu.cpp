@@ -1,16 +1,13 @@
 // silu(gate) ⊙ up of a fused matrix [gate | up], and its gradient, in one pass each; only the fused matrix is kept.
+#include "operators.h"
 #include "rows.h"
+#include "tensors.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-#include <torch/library.h>
 
 namespace attnres {
 namespace {
-
-using at::Tensor;
 
 // Narrow types are computed in float.
 at::ScalarType computed_in(const Tensor& x) {
@@ -22,9 +19,11 @@ inline Vec<A> sigmoid(const Vec<A>& x) {
   return Vec<A>(1) / (Vec<A>(1) + x.neg().exp());
 }
 
+}  // namespace
+
 Tensor swiglu(const Tensor& gate_up) {
   const int64_t tokens = gate_up.size(0), d = gate_up.size(1) / 2;
-  Tensor output = at::empty({tokens, d}, gate_up.options());
+  Tensor output = empty({tokens, d}, gate_up.options());
   AT_DISPATCH_FLOATING_TYPES(computed_in(gate_up), "attnres::swiglu", [&] {
     using A = scalar_t;
     const Matrix from(gate_up);
@@ -49,7 +48,7 @@ Tensor swiglu(const Tensor& gate_up) {
 // With s = σ(gate) and a = gate s: a' = s + a (1 - s).
 Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_up) {
   const int64_t tokens = gate_up.size(0), d = gate_up.size(1) / 2;
-  Tensor result = at::empty_like(gate_up);
+  Tensor result = empty_like(gate_up);
   AT_DISPATCH_FLOATING_TYPES(computed_in(gate_up), "attnres::swiglu_backward", [&] {
     using A = scalar_t;
     const Matrix from(gate_up), grads(grad);
@@ -72,13 +71,6 @@ Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_up) {
     });
   });
   return result;
-}
-
-}  // namespace
-
-TORCH_LIBRARY_IMPL(attnres, CPU, m) {
-  m.impl("swiglu", &swiglu);
-  m.impl("swiglu_backward", &swiglu_backward);
 }
 
 }  // namespace attnres

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -110,6 +110,17 @@ class Preset:
         """What the user should know, one sentence each: how the preset was found, and what it says that changes nothing
         at these sizes."""
         return (*self.found_notes, *notes_of(self.sections))
+
+    def note_on_seeds(self, seeds: Iterable[int]) -> str | None:
+        """What the user should know of training with these seeds: that some of them chose values of this preset. None
+        where none did."""
+        spent = [str(seed) for seed in sorted({*seeds}.intersection(self.train.tuning_seeds or ()))]
+        if not spent:
+            return None
+        *others, last = spent
+        named = f"seeds {', '.join(others)} and {last}" if others else f"seed {last}"
+        on = "them" if others else "it"
+        return f"{named} chose values of this preset (train.tuning_seeds); no verdict rests on {on}"
 
     # ---- derived sizes
 

@@ -9,6 +9,7 @@ writes the new ones into the files; nothing else in them is touched.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -40,6 +41,7 @@ def render(sections: Mapping[str, Section]) -> str:
     )
 
 
+@functools.cache
 def key_comment(section: str, key: str, model: type[Section]) -> str:
     """The comment line of `section.key`. The key that names the variant has the same one with every variant."""
     variant = VARIANTS.get(section)

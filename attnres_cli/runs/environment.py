@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -30,6 +31,7 @@ def environment_facts(**facts: Any) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def package_version(package: str) -> str | None:
     """The installed version of a package, or None."""
     try:

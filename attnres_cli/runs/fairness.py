@@ -211,9 +211,10 @@ def differences(*runs: Facts) -> list[Difference]:
     A difference that follows from another one is left out. Keys that nobody classified (a preset of a later version)
     count as must-be-equal: what is not known to be harmless is not.
     """
-    keys = sorted(dict.fromkeys(key for facts in runs for key in facts.values), key=_position)
-    all_values = {key: tuple(facts[key] for facts in runs) for key in keys}
-    found = {key: values for key, values in all_values.items() if _differ(values) or _unproven(key, values)}
+    keys = dict.fromkeys(key for facts in runs for key in facts.values)
+    all_values = {key: tuple([facts[key] for facts in runs]) for key in keys}
+    differing = [key for key, values in all_values.items() if _differ(values) or _unproven(key, values)]
+    found = {key: all_values[key] for key in sorted(differing, key=_position)}
     return [
         Difference(key, _rule(key, values), values)
         for key, values in found.items()

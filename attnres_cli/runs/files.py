@@ -138,13 +138,15 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in (str, int, bool):  # most of what there is, so asked first
+        return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, (int, str)):  # of a subclass: an enumeration's, say
         return value
     if isinstance(value, Path):
         return str(value)

@@ -78,7 +78,7 @@ def check_plain(value: Any) -> None:
 
 def _check_leaf(value: object) -> None:
     if isinstance(value, str):
-        if any(_HALF_A_CHARACTER[0] <= letter <= _HALF_A_CHARACTER[1] for letter in value):
+        if not value.isascii() and any(_HALF_A_CHARACTER[0] <= letter <= _HALF_A_CHARACTER[1] for letter in value):
             raise ValueError("a text in it holds half a character")
     elif isinstance(value, int):
         if abs(value) >= NOTHING_BEYOND:

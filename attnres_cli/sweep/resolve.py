@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,19 @@ SEED = "train.seed"
 HORIZON = "train.horizon_tokens"
 
 
-def notes_of(request: Request) -> list[str]:
-    """What the user should know of the preset, and of an arm on it: what changes nothing at these sizes."""
-    found = dict.fromkeys(request.preset.notes)
+def notes_of(request: Request, *, seeds: Iterable[int] = ()) -> list[str]:
+    """What the user should know of the preset, and of an arm on it: what changes nothing at these sizes, and which of
+    the seeds that a verdict is to rest on chose values of it."""
+
+    def said_of(preset: Preset) -> list[str]:
+        return [*preset.notes, *filter(None, [preset.note_on_seeds(seeds)])]
+
+    of_all = said_of(request.preset)
+    found = dict.fromkeys(of_all)
     for arm in request.arms:
         with suppress(UserError):  # an arm that does not fit is a row of the plan
-            own = with_arm(request.preset, arm, {}).notes
-            found |= dict.fromkeys(f"{arm.label}: {note}" for note in own if note not in request.preset.notes)
+            own = said_of(with_arm(request.preset, arm, {}))
+            found |= dict.fromkeys(f"{arm.label}: {note}" for note in own if note not in of_all)
     return list(found)
 
 

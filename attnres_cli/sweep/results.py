@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
@@ -162,10 +162,10 @@ class Sweep:
     measured: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in sweep.json."""
+        """Plain values, as in sweep.json; those inside arms, cells and runs are the sweep's own, to be read only."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("arms", "cells", "runs"):
-            values[name] = [asdict(each) for each in values[name]]
+            values[name] = [dict(vars(each)) for each in values[name]]
         return {"schema": SCHEMA, **values}
 
     @classmethod

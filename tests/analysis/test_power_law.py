@@ -108,7 +108,7 @@ def test_intervals_cover_the_truth(n: int) -> None:
     hits: dict[str, list[bool]] = {"coefficient": [], "exponent": [], "multiplier": []}
     for _ in range(400):
         theirs, ours = noisy(generator, n)
-        found = compare_laws(SIZES, theirs, ours, at=9.0, draws=500)
+        found = compare_laws(SIZES, theirs, ours, at=9.0, draws=200)
         hits["coefficient"].append(found.baseline.coefficient.low <= 3.2 <= found.baseline.coefficient.high)
         hits["exponent"].append(found.other.exponent.low <= 0.082 <= found.other.exponent.high)
         hits["multiplier"].append(found.multiplier.low <= truth <= found.multiplier.high)

@@ -1,4 +1,8 @@
-"""One Chromium and one report for all tests of the page. Without Chromium they are skipped, and say so."""
+"""One Chromium and one tab of it for all tests of pages. Without Chromium they are skipped, and say so.
+
+A page shares most of its scripts with the one before it in its tab, which has read and compiled them: a second tab, or
+a second context, takes five times as long to open.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -77,18 +81,32 @@ def until(page: Page, holds: str, argument: object = None) -> None:
     assert became_true, f"never true: {holds}"
 
 
-class Opened:
-    """A page with everything that the browser had to say about it. requests: other than the file itself."""
+class Tab:
+    """The tab, and everything that the browser had to say about the page that is open in it. requests: other than the
+    file itself."""
 
-    def __init__(self, page: Page, path: Path) -> None:
+    def __init__(self, page: Page) -> None:
         self.page, self.said, self.requests, self.dialogs = page, list[str](), list[str](), list[str]()
+        self.path: Path | None = None
         page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.said.append(f"uncaught: {error}"))
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("dialog", self._dismiss)
-        page.goto(path.as_uri())
-        page.locator(":root[data-scripted]").wait_for(state="attached")
+
+    def open(self, path: Path, viewport: ViewportSize = WIDE, media: Literal["screen", "print"] = "screen") -> bool:
+        """The page of this file, loaded anew unless it is the one that is open. Returns whether it was loaded."""
+        if self.path == path:
+            return False
+        self.page.goto("about:blank")
+        for each in (self.said, self.requests, self.dialogs):
+            each.clear()
+        self.page.emulate_media(media=media, color_scheme="light")
+        self.page.set_viewport_size(viewport)
+        self.page.goto(path.as_uri())
+        self.page.locator(":root[data-scripted]").wait_for(state="attached")
         self.requests.remove(path.as_uri())
+        self.path = path
+        return True
 
     def _dismiss(self, dialog: Any) -> None:
         self.dialogs.append(dialog.message)
@@ -109,21 +127,28 @@ class Opened:
 
 
 @pytest.fixture(scope="session")
-def window(chromium: Browser, report: Path) -> Iterator[Opened]:
-    """The report in one window for all tests, everything drawn: to open it anew for each would take most of the
-    time."""
-    context = chromium.new_context(viewport=WIDE)
-    opened = Opened(context.new_page(), report)
-    opened.draw_everything()
-    yield opened
+def tab(chromium: Browser) -> Iterator[Tab]:
+    context = chromium.new_context()
+    yield Tab(context.new_page())
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def unscripted(chromium: Browser) -> Iterator[Page]:
+    """A tab in which no script runs."""
+    context = chromium.new_context(java_script_enabled=False)
+    yield context.new_page()
     context.close()
 
 
 @pytest.fixture
-def opened(window: Opened) -> Iterator[Opened]:
-    """The report as it was opened. A test leaves its controls as it found them; the rest is put back here."""
-    yield window
-    page = window.page
+def opened(tab: Tab, report: Path) -> Iterator[Tab]:
+    """The report as it was opened, everything drawn; it stays so for the next test, too, which would otherwise take
+    most of its time for that. A test leaves its controls as it found them; the rest is put back here."""
+    if tab.open(report):
+        tab.draw_everything()
+    yield tab
+    page = tab.page
     page.emulate_media(media="screen", color_scheme="light")
     page.set_viewport_size(WIDE)
     page.evaluate("document.querySelectorAll('details.data').forEach((details) => (details.open = false))")

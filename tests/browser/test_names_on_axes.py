@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -13,12 +12,9 @@ from attnres_cli.report import palette
 from attnres_cli.report.picture import Heat, all_stills, still
 from attnres_cli.report.pictures_of_sweeps import pictures_of_sweep
 from tests import fabricated_sweep
-from tests.browser.conftest import Opened, until, written
+from tests.browser.conftest import Tab, until, written
 from tests.report.test_hops_report import document as hops_document
 from tests.report.test_tune_report import bowl, tune_document
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 PAIR = ("prenorm", "attnres-block", "attnres-full")
 MANY = ("prenorm", *(f"attnres-block num_blocks={n} query_lr_factor=1" for n in (2, 4, 8, 16, 32, 64)), "W" * 40)
@@ -45,15 +41,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module", params=list(DOCUMENTS))
-def sweep(request: pytest.FixtureRequest, chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """(the sweep's document, its report opened in a window of its own)."""
+def sweep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """(the sweep's document, its report)."""
     root: Path = tmp_path_factory.mktemp("swept")
     folder = root / "sweep"
     folder.mkdir()
     (folder / "sweep.json").write_text(json.dumps(DOCUMENTS[request.param]))
-    context = chromium.new_context()
-    yield DOCUMENTS[request.param], Opened(context.new_page(), written(root, "sweep"))
-    context.close()
+    return DOCUMENTS[request.param], written(root, "sweep")
 
 
 # What is wrong with the words of a plot, in words.
@@ -84,9 +78,12 @@ FAULTS = """(plot) => {
 
 
 @pytest.mark.parametrize(("width", "theme"), [(400, "light"), (1280, "dark")])
-def test_every_name_is_there_and_whole(sweep: Any, width: int, theme: Literal["light", "dark"]) -> None:
-    document, opened = sweep
-    page = opened.page
+def test_every_name_is_there_and_whole(
+    tab: Tab, sweep: tuple[dict[str, Any], Path], width: int, theme: Literal["light", "dark"]
+) -> None:
+    document, path = sweep
+    tab.open(path)
+    page = tab.page
     page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": width, "height": 900})
     pictures = pictures_of_sweep(document)
@@ -112,7 +109,7 @@ def test_every_name_is_there_and_whole(sweep: Any, width: int, theme: Literal["l
                 assert sorted(map(_letters, shown)) == sorted(map(_letters, names))
         curves = {series.label for each in all_stills(picture) if not isinstance(each, Heat) for series in each.series}
         assert curves <= {each.strip() for each in figure.locator(".legend li").all_inner_texts()}
-    assert opened.said == []
+    assert tab.said == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from attnres_cli.report.page.tables import MOST_PRINTED_COLUMNS, MOST_UNSCRIPTED_COLUMNS
-from tests.browser.conftest import Opened, written
+from tests.browser.conftest import Tab, written
 from tests.fabricated_probes import fabricate_probes
 from tests.fabricated_runs import BLOCK_SCHEME, fabricate_arm
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, ViewportSize
+    from playwright.sync_api import Page, ViewportSize
 
 # A4 within the margins of page.css, at 96 pixels an inch.
 SHEET: ViewportSize = {"width": 688, "height": 1001}
@@ -42,15 +41,13 @@ def deep_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(root, "deep")
 
 
-@pytest.fixture(scope="module")
-def paper(chromium: Browser, deep_report: Path) -> Iterator[Page]:
+@pytest.fixture
+def paper(tab: Tab, deep_report: Path) -> Page:
     """The page as it is while it is printed."""
-    context = chromium.new_context(viewport=SHEET)
-    page = Opened(context.new_page(), deep_report).page
-    page.emulate_media(media="print")
-    page.evaluate(BEFORE)
-    yield page
-    context.close()
+    if tab.open(deep_report, SHEET):
+        tab.page.emulate_media(media="print")
+        tab.page.evaluate(BEFORE)
+    return tab.page
 
 
 def cells_off_the_sheet(page: Page) -> list[str]:
@@ -129,35 +126,9 @@ def test_a_table_of_too_many_columns_is_left_out_and_says_where_its_numbers_are(
     assert int(said[1]) == 2 * DEEPER + 2 > MOST_PRINTED_COLUMNS
 
 
-def test_paper_says_which_view_it_shows(opened: Opened) -> None:
-    page = opened.page
-    lines = page.locator(".chosen")
-    assert lines.count() > 1
-    assert not lines.locator("visible=true").count()
-    figure = page.locator("[data-picture=loss]")
-    choices = figure.locator(".buttons input")
-    choices.last.check()
-    page.emulate_media(media="print")
-    words = figure.locator(".chosen").inner_text()
-    name = figure.locator(".buttons label span").last.text_content()
-    assert words.startswith(f"Horizontal axis: {name}; the HTML file switches between {choices.count()} ")
-    page.emulate_media(media="screen")
-    choices.first.check()
-
-
-def test_a_printed_table_is_put_back_whole(opened: Opened) -> None:
-    page = opened.page
-    tables = "[...document.querySelectorAll('.scroll')].map((box) => box.innerHTML)"
-    before = page.evaluate(tables)
-    page.evaluate(BEFORE)
-    assert page.evaluate(tables) != before
-    page.evaluate(AFTER)
-    assert page.evaluate(tables) == before
-
-
-def test_without_a_script_a_wide_table_is_left_out_and_says_so(chromium: Browser, deep_report: Path) -> None:
-    context = chromium.new_context(viewport=SHEET, java_script_enabled=False)
-    page = context.new_page()
+def test_without_a_script_a_wide_table_is_left_out_and_says_so(unscripted: Page, deep_report: Path) -> None:
+    page = unscripted
+    page.set_viewport_size(SHEET)
     page.emulate_media(media="print")
     page.goto(deep_report.as_uri())
     counted = [int(each) for each in LEFT_OUT.findall(page.locator("body").inner_text())]
@@ -168,7 +139,6 @@ def test_without_a_script_a_wide_table_is_left_out_and_says_so(chromium: Browser
     page.emulate_media(media="screen")
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 400
-    context.close()
 
 
 def test_the_sheets_of_a_browser(paper: Page, tmp_path: Path) -> None:
@@ -185,3 +155,29 @@ def test_the_sheets_of_a_browser(paper: Page, tmp_path: Path) -> None:
     assert LEFT_OUT.search(" ".join(text.split()))
     assert "attention 9" in text
     paper.evaluate(BEFORE)
+
+
+def test_paper_says_which_view_it_shows(opened: Tab) -> None:
+    page = opened.page
+    lines = page.locator(".chosen")
+    assert lines.count() > 1
+    assert not lines.locator("visible=true").count()
+    figure = page.locator("[data-picture=loss]")
+    choices = figure.locator(".buttons input")
+    choices.last.check()
+    page.emulate_media(media="print")
+    words = figure.locator(".chosen").inner_text()
+    name = figure.locator(".buttons label span").last.text_content()
+    assert words.startswith(f"Horizontal axis: {name}; the HTML file switches between {choices.count()} ")
+    page.emulate_media(media="screen")
+    choices.first.check()
+
+
+def test_a_printed_table_is_put_back_whole(opened: Tab) -> None:
+    page = opened.page
+    tables = "[...document.querySelectorAll('.scroll')].map((box) => box.innerHTML)"
+    before = page.evaluate(tables)
+    page.evaluate(BEFORE)
+    assert page.evaluate(tables) != before
+    page.evaluate(AFTER)
+    assert page.evaluate(tables) == before

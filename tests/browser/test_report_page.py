@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from attnres_cli.report import palette
-from tests.browser.conftest import Opened, until
+from tests.browser.conftest import WIDE, Tab, until
 from tests.reported_runs import HOSTILE, STEPS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Locator, Page
 
 WIDTH = 400
 
@@ -36,13 +36,13 @@ def drawn(figure: Locator) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ it opens
 
 
-def test_it_opens_without_a_word_and_asks_for_nothing(opened: Opened) -> None:
+def test_it_opens_without_a_word_and_asks_for_nothing(opened: Tab) -> None:
     assert opened.page.locator("[data-picture]").count() > 10
     assert opened.said == []
     assert opened.requests == []
 
 
-def test_nothing_can_be_fetched_or_run_from_it(opened: Opened) -> None:
+def test_nothing_can_be_fetched_or_run_from_it(opened: Tab) -> None:
     refused = opened.page.evaluate(
         """async () => {
             const script = document.createElement("script");
@@ -58,9 +58,10 @@ def test_nothing_can_be_fetched_or_run_from_it(opened: Opened) -> None:
     opened.said.clear()
 
 
-def test_without_a_script_every_number_is_there(chromium: Browser, report: Path) -> None:
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
+def test_without_a_script_every_number_is_there(unscripted: Page, report: Path) -> None:
+    page = unscripted
+    page.set_viewport_size(WIDE)
+    page.emulate_media(media="screen")
     page.goto(report.as_uri())
     assert page.locator(".headline").is_visible()
     assert page.locator("#table-verdict").is_visible()
@@ -73,31 +74,12 @@ def test_without_a_script_every_number_is_there(chromium: Browser, report: Path)
     assert page.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
     page.keyboard.press("Enter")
     assert page.locator(":focus").get_attribute("id") == "main"
-    context.close()
-
-
-def test_names_are_just_names(chromium: Browser, hostile_report: Path) -> None:
-    context = chromium.new_context()
-    opened = Opened(context.new_page(), hostile_report)
-    opened.draw_everything()
-    assert (opened.dialogs, opened.said, opened.requests) == ([], [], [])
-    page = opened.page
-    assert page.title() == page.locator("h1").inner_text() == "<script>alert(1)</script>"
-    labels = page.locator("[data-picture='loss'] .legend label").all_inner_texts()
-    names = [name for name in HOSTILE if any(name in label for label in labels)]
-    assert len(names) == len(HOSTILE)
-    plot = picture(page, "loss").locator(".plot")
-    plot.hover()
-    plot.locator(".hoverlayer .legendtext").first.wait_for()
-    hovered = " ".join(plot.locator(".hoverlayer .legendtext").all_text_contents())
-    assert [name for name in HOSTILE if name in hovered] == list(HOSTILE)
-    context.close()
 
 
 # ------------------------------------------------------------------ controls
 
 
-def test_the_slider_goes_through_training(opened: Opened) -> None:
+def test_the_slider_goes_through_training(opened: Tab) -> None:
     figure = picture(opened.page, "stream-rms")
     slider, output = figure.locator("input[type=range]"), figure.locator("output")
     assert output.inner_text() == str(STEPS[-1])
@@ -119,7 +101,7 @@ def test_the_slider_goes_through_training(opened: Opened) -> None:
     assert drawn(figure) == last
 
 
-def test_the_horizontal_axis_is_switched_from_the_keyboard(opened: Opened) -> None:
+def test_the_horizontal_axis_is_switched_from_the_keyboard(opened: Tab) -> None:
     figure = picture(opened.page, "loss")
     tokens = drawn(figure)[0]["x"]
     figure.locator("input[type=radio]").first.focus()
@@ -132,7 +114,7 @@ def test_the_horizontal_axis_is_switched_from_the_keyboard(opened: Opened) -> No
     assert drawn(figure)[0]["x"] == tokens
 
 
-def test_a_curve_can_be_hidden_with_its_interval(opened: Opened) -> None:
+def test_a_curve_can_be_hidden_with_its_interval(opened: Tab) -> None:
     figure = picture(opened.page, "loss")
     areas = "(plot) => plot.data.filter((trace) => trace.fill === 'toself' && trace.visible).length"
     names, before = [curve["name"] for curve in drawn(figure)], figure.locator(".plot").evaluate(areas)
@@ -143,7 +125,7 @@ def test_a_curve_can_be_hidden_with_its_interval(opened: Opened) -> None:
     assert [curve["name"] for curve in drawn(figure)] == names
 
 
-def test_light_and_dark(opened: Opened) -> None:
+def test_light_and_dark(opened: Tab) -> None:
     """Chosen by the reader, or by the system where the reader leaves it so; page and plots together."""
     page, figure = opened.page, picture(opened.page, "loss")
     grounds = {"light": palette.LIGHT_BACKGROUND, "dark": palette.DARK_BACKGROUND}
@@ -177,7 +159,7 @@ def test_light_and_dark(opened: Opened) -> None:
     page.get_by_role("radio", name="System").check()
 
 
-def test_the_commands_can_be_copied(opened: Opened) -> None:
+def test_the_commands_can_be_copied(opened: Tab) -> None:
     opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened.page.locator("[data-copy=commands]").click()
     opened.page.get_by_text("Copied.", exact=True).wait_for()
@@ -186,7 +168,7 @@ def test_the_commands_can_be_copied(opened: Opened) -> None:
     assert copied.startswith("attnres train cpu-tiny\n")
 
 
-def test_hovering_a_cell_shows_its_number(opened: Opened) -> None:
+def test_hovering_a_cell_shows_its_number(opened: Tab) -> None:
     figure = picture(opened.page, "depth-weights-attnres-block")
     box = figure.locator(".nsewdrag").bounding_box()
     assert box is not None
@@ -202,7 +184,7 @@ def test_hovering_a_cell_shows_its_number(opened: Opened) -> None:
 # ------------------------------------------------------------------ who can use it
 
 
-def test_the_keyboard_reaches_everything(opened: Opened) -> None:
+def test_the_keyboard_reaches_everything(opened: Tab) -> None:
     page = opened.page
     reached: list[str] = page.evaluate(
         """() => [...document.querySelectorAll("a, button, input, select, summary, [tabindex='0']")]
@@ -213,7 +195,7 @@ def test_the_keyboard_reaches_everything(opened: Opened) -> None:
     assert reached == []
 
 
-def test_a_phone_scrolls_up_and_down_only(opened: Opened) -> None:
+def test_a_phone_scrolls_up_and_down_only(opened: Tab) -> None:
     page = opened.page
     page.set_viewport_size({"width": WIDTH, "height": 800})
     page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
@@ -231,7 +213,7 @@ def test_a_phone_scrolls_up_and_down_only(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened: Opened, theme: Literal["light", "dark"]) -> None:
+def test_axe_finds_nothing_serious(opened: Tab, theme: Literal["light", "dark"]) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     opened.page.emulate_media(color_scheme=theme)
@@ -252,7 +234,7 @@ def test_axe_finds_nothing_serious(opened: Opened, theme: Literal["light", "dark
     assert [each["id"] for each in found["passes"] if each["id"] == "color-contrast"]
 
 
-def test_paper_shows_everything_in_light_colours(opened: Opened) -> None:
+def test_paper_shows_everything_in_light_colours(opened: Tab) -> None:
     page = opened.page
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -264,3 +246,22 @@ def test_paper_shows_everything_in_light_colours(opened: Opened) -> None:
     assert colour == palette.LIGHT_BACKGROUND
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("details.data[open]").count() == 0
+
+
+# ------------------------------------------------------------------ other names
+
+
+def test_names_are_just_names(tab: Tab, hostile_report: Path) -> None:
+    tab.open(hostile_report)
+    tab.draw_everything()
+    assert (tab.dialogs, tab.said, tab.requests) == ([], [], [])
+    page = tab.page
+    assert page.title() == page.locator("h1").inner_text() == "<script>alert(1)</script>"
+    labels = page.locator("[data-picture='loss'] .legend label").all_inner_texts()
+    names = [name for name in HOSTILE if any(name in label for label in labels)]
+    assert len(names) == len(HOSTILE)
+    plot = picture(page, "loss").locator(".plot")
+    plot.hover()
+    plot.locator(".hoverlayer .legendtext").first.wait_for()
+    hovered = " ".join(plot.locator(".hoverlayer .legendtext").all_text_contents())
+    assert [name for name in HOSTILE if name in hovered] == list(HOSTILE)

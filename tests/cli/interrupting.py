@@ -16,7 +16,7 @@ from attnres_cli.sweep.job import train_job
 
 # The step at which a training in a process of its own interrupts the sweep, and the folder of that training.
 STEP = 2
-FOLDER = "cut/r16-prenorm-s0"
+FOLDER = "cut/attnres-full-s1"
 
 
 def interrupt_this_process(monkeypatch: pytest.MonkeyPatch, folder: Path, step: int) -> None:

@@ -230,7 +230,10 @@ def test_a_study_that_was_trained_is_read_by_its_own_file(
 ) -> None:
     """Not by one that a test wrote: the names of the fields are the engine's."""
     monkeypatch.chdir(tmp_path)
-    size: dict[str, Any] = {"train.horizon_tokens": 64 * 4, "eval.every_steps": 0}
+    size: dict[str, Any] = {
+        "model.transformer_blocks": 1, "train.horizon_tokens": 64 * 2, "train.micro_batch_sequences": 4,
+        "data.documents": 100, "observe.observers": ["magnitudes"], "eval.every_steps": 0,
+    }  # fmt: skip
     Path("small.toml").write_text(small_preset(**size).to_toml())
     words = ["study", "new", "./small.toml", "--arms", f"{BASE},attnres-full", "--seeds", "3", "--name", "s", "--json"]
     assert run(words) == 0

@@ -193,20 +193,23 @@ def test_completion_loads_no_slow_library(line: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script(shell: str) -> None:
-    done = call("--show-completion", shell)
-    assert done.returncode == 0, done.stderr
-    assert "_ATTNRES_COMPLETE" in done.stdout
-    assert f"complete_{shell}" in done.stdout
+def test_completion_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--show-completion", shell]) == ExitCode.DONE
+    script = capsys.readouterr().out
+    assert "_ATTNRES_COMPLETE" in script
+    assert f"complete_{shell}" in script
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_installed_in_the_home_folder(shell: str, tmp_path: Path) -> None:
-    done = call("--install-completion", shell, HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
+def test_completion_is_installed_in_the_home_folder(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["--install-completion", shell]) == ExitCode.DONE
+    said = capsys.readouterr().out
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(f"complete_{shell}" in path.read_text() for path in written)
-    assert any(str(path) in done.stdout for path in written)
+    assert any(str(path) in said for path in written)
     assert any("compopt -o nospace" in path.read_text() for path in written) == (shell == "bash")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Sequence
@@ -142,6 +143,7 @@ def _run_quietly(kept: Path, damage: damages.Damage, command: str) -> tuple[int,
 # ---------------------------------------------------------------------- the file of a sweep
 
 
+@functools.cache
 def sweep_damages() -> dict[str, bytes]:
     whole = arms_document({"prenorm": [1.5, 1.6, 1.55], "block": [1.4, 1.5, 1.45]})
     assert Sweep.from_dict(whole)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,8 @@ from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
 from attnres_cli.residual.arms import default_arms
 from attnres_cli.runs.lookup import list_runs
+from tests import forked
 
-ROOT = Path(__file__).parent.parent.parent
 QUICK = ["--preset", "cpu-tiny", "--set", "train.horizon_tokens=4096", "--set", "eval.tokens=1024"]
 
 
@@ -47,14 +45,9 @@ def test_mistake_is_found_before_anything_is_trained(
 
 def test_control_c_stops_the_demo_with_a_checkpoint(tmp_path: Path) -> None:
     horizon = "train.horizon_tokens=2_000_000"  # long enough to be interrupted; ends by itself if it is not
-    with subprocess.Popen(
-        [sys.executable, "-m", "attnres_cli", "demo", "--preset", "cpu-tiny", "--set", horizon],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    words = ("demo", "--preset", "cpu-tiny", "--set", horizon)
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with forked.start(*words, cwd=tmp_path, **streams) as process:
         assert process.stderr is not None
         said = []
         for line in process.stderr:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from attnres_cli.cli.app import run
+from attnres_cli.sweep import preparation
 
 # Each trains, or reads the text, when nothing is missing.
 READ_THE_DATA = {
@@ -29,7 +30,9 @@ NEED_A_VOCABULARY = {"plan": ["plan", "mine.toml", "--no-calibrate"], "bench": [
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where commands run; no step is timed there, because nothing is said of a price."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(preparation, "step_seconds", lambda presets, *_: dict.fromkeys(presets, 0.01))
     (tmp_path / "grid.toml").write_text('preset = "mine.toml"\n[axes]\n"train.weight_decay" = [0.1, 0.2]\n')
     return tmp_path
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
+from tests import forked
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -70,7 +70,8 @@ def test_arms_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
 def test_blocks_are_found_whichever_scheme_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     for order in (("attnres-full", "attnres-block"), ("attnres-block", "attnres-full")):
         words = [word for scheme in order for word in ("--residual", scheme)]
-        table = plan_json(capsys, "cpu-deep", *words, "--no-calibrate")["memory_accesses"]
+        shallow = ("--set", "model.transformer_blocks=4")  # of one sublayer each; the depth is not the question
+        table = plan_json(capsys, "cpu-deep", *words, *shallow, "--no-calibrate")["memory_accesses"]
         assert (table["blocks"], table["blocks_are_the_arms"]) == (8, True)
 
 
@@ -103,13 +104,6 @@ def test_a_device_that_is_not_there_is_no_error(capsys: pytest.CaptureFixture[st
         pytest.skip("needs a machine without CUDA")
     assert run(["plan", "cpu-tiny", "--set", "train.device='cuda'"]) == 0
     assert "n/a" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("preset", ["gpu-124m", "gpu-350m", "gpu-deep-124m"])
-def test_presets_for_large_machines_plan_anywhere(preset: str, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_json(capsys, preset, "--no-calibrate", "--residual", "attnres-block", "--set", "data.tokenizer='bytes'")
-    assert plan["arms"][0]["memory_bytes"] > 2**30
-    assert plan["arms"][0]["smallest_mean_square"] is None
 
 
 PREPARABLE = {
@@ -202,10 +196,12 @@ def test_bad_input(words: list[str], code: ExitCode, said: str, capsys: pytest.C
     assert "Traceback" not in streams.err
 
 
-def test_without_calibration_nothing_is_compiled(tmp_path: Path) -> None:
-    environment = {**os.environ, "ATTNRES_NATIVE_CACHE": str(tmp_path / "native"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "attnres_cli", "plan", "cpu-tiny", "--residual", "attnres-block", "--no-calibrate"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert "Building" not in done.stderr
+def test_without_calibration_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own: this one may have the operators."""
+    monkeypatch.setenv("ATTNRES_NATIVE_CACHE", str(tmp_path / "native"))
+    words = ("plan", "cpu-tiny", "--residual", "attnres-block", "--no-calibrate")
+    with forked.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    assert "Building" not in said
     assert not (tmp_path / "native").exists()

@@ -12,6 +12,7 @@ from scipy import stats
 
 from attnres_cli.cli.app import run
 from attnres_cli.runs.directory import RunDirectory
+from tests.cli.made_once import made
 from tests.small import small_preset
 
 PLAN = """
@@ -90,18 +91,21 @@ bound = 400.0
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Path:
     """A folder in which the plan above has run to its end."""
     folder = tmp_path_factory.mktemp("reproduce")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        _write(folder)
-        assert run(["reproduce", "--scale", "plan.toml", "--name", "all", "--jobs", "1", "--json"]) == 0
+    _write(folder)
+    ended = made(["reproduce", "--scale", "plan.toml", "--name", "all", "--jobs", "1", "--json"], folder, shared_cache)
+    assert ended.code == 0, ended.err
     return folder
 
 
 def _write(folder: Path) -> None:
-    preset = small_preset(**{"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"]})
+    size: dict[str, Any] = {
+        "model.transformer_blocks": 2, "train.horizon_tokens": 64 * 6, "train.micro_batch_sequences": 4,
+        "data.documents": 100, "observe.observers": ["magnitudes"],
+    }  # fmt: skip
+    preset = small_preset(**size)
     (folder / "small.toml").write_text(preset.to_toml())
     (folder / "plan.toml").write_text(PLAN.format(preset="./small.toml"))
 

@@ -18,22 +18,50 @@ from attnres_cli.preset.reading import load_preset
 from attnres_cli.report.study import label, study_of_group, why_exploratory
 from attnres_cli.runs.lookup import find_run
 from attnres_cli.sweep.results import SweepDirectory
+from tests.cli.made_once import Made, made
 from tests.small import small_preset
 
 NEW = ["study", "new", "./small.toml", "--arms", "prenorm,attnres-full", "--seeds", "3", "--name", "s"]
 PLAN = Path("studies/s.toml")
 
 
-@pytest.fixture(autouse=True)
-def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def write_preset(folder: Path, **changes: Any) -> None:
     size: dict[str, Any] = {
-        "model.transformer_blocks": 2,
-        "train.horizon_tokens": 64 * 6,
+        "model.transformer_blocks": 1,
+        "train.horizon_tokens": 64 * 4,
+        "train.micro_batch_sequences": 4,
+        "data.documents": 100,
         "observe.observers": ["magnitudes"],
         "eval.every_steps": 0,
     }
-    Path("small.toml").write_text(small_preset(**size).to_toml())
+    (folder / "small.toml").write_text(small_preset(**{**size, **changes}).to_toml())
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_preset(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> tuple[Made, Made]:
+    """The plan that is made, and then trained, although its preset says something else by then."""
+    folder = tmp_path_factory.mktemp("study")
+    write_preset(folder)
+    new = made([*NEW, "--json"], folder, shared_cache)
+    write_preset(folder, **{"train.learning_rate": 0.5})
+    return new, made(["study", "run", "s", "--jobs", "1"], folder, shared_cache)
+
+
+@pytest.fixture
+def frozen(trained: tuple[Made, Made], tmp_path: Path) -> dict[str, Any]:
+    """What `study new` said of that plan; it and its runs are in the working folder, beside the preset as it was."""
+    for each in trained:
+        assert each.code == 0, each.err
+    trained[1].copy_to(tmp_path)
+    write_preset(tmp_path)
+    document: dict[str, Any] = json.loads(trained[0].out)
+    return document
 
 
 def printed_json(capsys: pytest.CaptureFixture[str], code: int = 0, words: list[str] | None = None) -> dict[str, Any]:
@@ -50,6 +78,7 @@ def losses(arm: str, seeds: int = 3) -> list[float]:
 def test_new_freezes_the_plan_prices_it_and_trains_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*NEW, "--horizon", "512", "--smallest-effect", "0.01", "--sd", "0.004", "--hypothesis", "Is it?"]
     document = printed_json(capsys, words=words)
+    assert "Nothing is trained yet" in (run(["study", "show", "s"]), capsys.readouterr().out)[1]
     plan = tomllib.loads(PLAN.read_text())
     assert plan == document["plan"]
     canonical = json.dumps(plan, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -79,21 +108,17 @@ def test_new_says_in_words_what_the_seeds_can_show(capsys: pytest.CaptureFixture
     assert "What it can show is not known" in capsys.readouterr().out
 
 
-def test_a_plan_is_trained_paired_and_carries_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
-    frozen = printed_json(capsys, words=NEW)
-    assert "Nothing is trained yet" in (run(["study", "show", "s"]), capsys.readouterr().out)[1]
-    # What the preset says later does not matter: the plan is complete.
-    other: dict[str, Any] = {"train.learning_rate": 0.5}
-    Path("small.toml").write_text(small_preset(**other).to_toml())
-    assert run(["study", "run", "s", "--jobs", "1"]) == 0
-    captured = capsys.readouterr()
-    assert f"Plan: {frozen['hash']}" in captured.out
-    assert captured.err.splitlines()[-1] == "compare with: attnres compare s"
+def test_a_plan_is_trained_paired_and_carries_its_hash(
+    frozen: dict[str, Any], trained: tuple[Made, Made], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = trained[1]
+    assert f"Plan: {frozen['hash']}" in said.out
+    assert said.err.splitlines()[-1] == "compare with: attnres compare s"
     mean = paired_difference(losses("attnres-full"), losses("prenorm")).mean
-    assert f"{mean:+.4f}" in captured.out
+    assert f"{mean:+.4f}" in said.out
     study = study_of_group(Path("runs/s"))
     assert study is not None
-    assert (study.name, study.hash, study.seeds, study.horizon_tokens) == ("s", frozen["hash"], (0, 1, 2), 384)
+    assert (study.name, study.hash, study.seeds, study.horizon_tokens) == ("s", frozen["hash"], (0, 1, 2), 256)
     for path in Path("runs/s").glob("*/manifest.json"):
         assert label(study, json.loads(path.read_text())["preset_digest"]) == "planned"
     shown = printed_json(capsys, words=["study", "show", "s"])
@@ -106,8 +131,8 @@ def test_a_plan_is_trained_paired_and_carries_its_hash(capsys: pytest.CaptureFix
     assert printed_json(capsys, words=words)["plan"]["standard_deviation"] == spread
 
 
+@pytest.mark.usefixtures("frozen")
 def test_what_is_beyond_the_plan_is_exploratory(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(NEW) == 0
     assert run(["study", "run", "s", "--seeds", "4", "--jobs", "1"]) == 0
     captured = capsys.readouterr()
     assert "Exploratory, beyond the plan: prenorm-s3, attnres-full-s3." in captured.out
@@ -122,7 +147,7 @@ def test_what_is_beyond_the_plan_is_exploratory(capsys: pytest.CaptureFixture[st
     assert run(["train", "./small.toml", "--steps", "8", "--name", "longer"]) == 0
     longer = find_run("longer", Path("runs"))
     assert label(study, str(longer.manifest()["preset_digest"])) == "exploratory"
-    assert why_exploratory(study, longer.resolved()) == "it trains for 512 tokens, the plan for 384"
+    assert why_exploratory(study, longer.resolved()) == "it trains for 512 tokens, the plan for 256"
     capsys.readouterr()
     assert run(["study", "show", "s"]) == 0
     said = capsys.readouterr().out
@@ -132,8 +157,9 @@ def test_what_is_beyond_the_plan_is_exploratory(capsys: pytest.CaptureFixture[st
     assert "--seeds 2: the plan has 3." in capsys.readouterr().err
 
 
-def test_a_plan_that_was_changed_after_its_first_run_is_refused_and_said(capsys: pytest.CaptureFixture[str]) -> None:
-    frozen = printed_json(capsys, words=NEW)
+def test_a_plan_that_was_changed_after_its_first_run_is_refused_and_said(
+    frozen: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     # Comments are not content.
     PLAN.write_text("# looked at again\n" + PLAN.read_text())
     assert run(["study", "run", "s", "--jobs", "1"]) == 0
@@ -151,13 +177,13 @@ def test_a_plan_that_was_changed_after_its_first_run_is_refused_and_said(capsys:
 
 
 def test_tuned_overlays_are_arms_with_their_trials(capsys: pytest.CaptureFixture[str]) -> None:
-    tune = ["tune", "./small.toml", "--residual", "prenorm", "--residual", "attnres-full", "--points", "7"]
-    assert run([*tune, "--set", "train.learning_rate=0.02", "--jobs", "1", "--name", "t"]) == 0
+    tune = ["tune", "./small.toml", "--residual", "prenorm", "--residual", "attnres-full", "--points", "3"]
+    assert run([*tune, "--set", "train.learning_rate=0.04", "--jobs", "1", "--name", "t"]) == 0
     capsys.readouterr()
     arms = "tuned-small-prenorm,tuned-small-attnres-full"
     document = printed_json(capsys, words=[*NEW[:4], arms, *NEW[5:]])
     for arm in document["plan"]["arms"]:
-        assert arm["tuning"] == {"tune": "t", "trials": 9, "seeds": 1}
+        assert arm["tuning"] == {"tune": "t", "trials": 5, "seeds": 1}
         overlay = tomllib.loads(Path(f"presets/overlays/{arm['label']}.toml").read_text())
         rate = overlay["train"]["learning_rate"]
         assert arm["changes"] == {"train.learning_rate": rate, "train.tuning_seeds": [1000]}
@@ -167,7 +193,7 @@ def test_tuned_overlays_are_arms_with_their_trials(capsys: pytest.CaptureFixture
     capsys.readouterr()
     assert run([*NEW[:4], "tuned-small-prenorm,attnres-full", *NEW[5:-1], "uneven", "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "Runs spent on tuning: tuned-small-prenorm 9, attnres-full 0." in said
+    assert "Runs spent on tuning: tuned-small-prenorm 5, attnres-full 0." in said
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import pytest
 
 from attnres_cli.cli.app import run
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.sweep.engine import run_sweep
-from tests.cli import interrupting
+from tests.cli.interrupting import interrupt_this_process
 from tests.small import small_preset
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +115,7 @@ def test_minutes_are_calibrated_on_this_machine(capsys: pytest.CaptureFixture[st
         (["--ratios", "8,nine"], 2, "--ratios: 'nine' is no number"),
         (["--budget-flops", "1e10", "--budget-minutes", "3"], 2, "exclude each other"),
         (["--budget-minutes", "0"], 2, "--budget-minutes 0"),
-        (["--budget-flops", "1e3"], 2, "a run needs at least 20"),
+        (["--budget-flops", "1e3", "--ratios", "12"], 2, "a run needs at least 20"),
         (["--jobs", "0"], 2, "--jobs"),
         (["--seeds", "0"], 2, "--seeds 0"),
         (["--seeds", "many"], 2, "--seeds"),
@@ -203,30 +202,26 @@ def test_a_run_that_diverges_is_a_row_and_the_sweep_goes_on(capsys: pytest.Captu
     assert "!" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupted_sweep_goes_on_and_ends_where_it_would_have(
-    jobs: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bit for bit, in one process and in two side by side, against one that nobody interrupted."""
+    """Bit for bit, against one that nobody interrupted; of two side by side, see test_train_group.py."""
     write_preset("one.toml", **ONE_BLOCK)
-    words = ["sweep", "depth-width", "./one.toml", "--ratios", "16"]
-    assert run([*words, "--name", "whole", "--jobs", "1", "--json"]) == 0
+    words = ["sweep", "depth-width", "./one.toml", "--ratios", "16", "--jobs", "1"]
+    assert run([*words, "--name", "whole", "--json"]) == 0
     whole = losses(printed_json(capsys))
 
-    first = RunDirectory(Path("runs") / interrupting.FOLDER)
+    first = RunDirectory(Path("runs/cut/r16-prenorm-s0"))
     with monkeypatch.context() as patch:
-        if jobs == "1":
-            interrupting.interrupt_this_process(patch, first.path, interrupting.STEP)
-        else:
-            patch.setitem(run_sweep.__kwdefaults__, "run_job", interrupting.train_job_that_interrupts_the_sweep)
-        assert run([*words, "--name", "cut", "--jobs", jobs]) == 130
+        interrupt_this_process(patch, first.path, 2)
+        assert run([*words, "--name", "cut"]) == 130
     errors = capsys.readouterr().err
     assert errors.splitlines()[-1] == "resume with: attnres sweep resume cut"
     assert "Traceback" not in errors
     document = json.loads(Path("runs/cut/sweep.json").read_text())
     assert document["status"] == "interrupted"
     assert document["runs"][0]["status"] == "interrupted"
-    assert first.read_state()["step"] == interrupting.STEP
+    assert first.read_state()["step"] == 2
     assert first.checkpoints()
 
     assert run(["sweep", "resume", "cut", "--jobs", "1", "--json"]) == 0

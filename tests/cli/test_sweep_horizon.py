@@ -15,6 +15,7 @@ from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.sweep.results import SweepDirectory
 from attnres_cli.train.loop import train
 from tests.cli.interrupting import interrupt_this_process
+from tests.cli.made_once import Made, made
 from tests.small import small_preset
 from tests.train.test_branching import assert_same_run
 
@@ -26,17 +27,27 @@ LADDER = [*SWEEP, "--horizons", "0.5,1,2", "--name", "ladder"]
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_preset()
+    Path("small.toml").write_text(preset_text())
 
 
-def write_preset(**changes: Any) -> None:
+@pytest.fixture(scope="module")
+def shorter(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Made:
+    """A ladder of two rungs with one seed."""
+    folder = tmp_path_factory.mktemp("ladder")
+    (folder / "small.toml").write_text(preset_text())
+    return made([*SWEEP, "--horizons", "0.5,1", "--name", "ladder", "--seeds", "1"], folder, shared_cache)
+
+
+def preset_text(**changes: Any) -> str:
     usual = {
-        "model.transformer_blocks": 2,
+        "model.transformer_blocks": 1,
         "train.horizon_tokens": STEPS * 64,
+        "train.micro_batch_sequences": 4,
+        "data.documents": 100,
         "train.warmup_fraction": 0.1,
         "observe.observers": ["magnitudes"],
     }
-    Path("small.toml").write_text(small_preset(**{**usual, **changes}).to_toml())
+    return small_preset(**{**usual, **changes}).to_toml()
 
 
 def printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -127,36 +138,33 @@ def test_every_rung_is_the_run_from_scratch_and_the_tables_are_made_of_them(
     assert "nothing left to train" in capsys.readouterr().err
 
 
-def test_one_seed_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ladder_grows_from_where_it_ends_and_one_seed_says_so(
+    shorter: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shorter.code == 0, shorter.err
+    shorter.copy_to(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in Path("runs/ladder").glob("x*/metrics.jsonl")}
     assert run([*LADDER, "--seeds", "1"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert len(before) == 4
+    assert ladder_run("x2-attnres-full-s0").manifest()["branched_from"]["run"] == "x1-attnres-full-s0"
     text = capsys.readouterr().out
     assert "one seed, so no interval" in text
     assert "One seed: single runs without an interval, and no verdict." in text
     assert "±" not in text
-
-
-def test_a_ladder_grows_from_where_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    shorter = [*SWEEP, "--horizons", "0.5,1", "--name", "ladder", "--seeds", "1"]
-    assert run(shorter) == 0
-    before = {path: path.stat().st_mtime_ns for path in Path("runs/ladder").glob("x*/metrics.jsonl")}
-    assert run([*LADDER, "--seeds", "1"]) == 0
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert ladder_run("x2-attnres-full-s0").manifest()["branched_from"]["run"] == "x1-attnres-full-s0"
-    capsys.readouterr()
     assert run([*SWEEP, "--horizons", "2", "--name", "ladder", "--set", "train.learning_rate=1e-3"]) == 3
     assert "train.learning_rate was 0.01 and is now 0.001" in capsys.readouterr().err
 
 
-def test_a_rung_whose_predecessor_is_gone_is_trained_from_the_start(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rung_whose_predecessor_is_gone_is_trained_from_the_start(shorter: Made) -> None:
     one = ["sweep", "horizon", "./small.toml", "--residual", "prenorm", "--jobs", "1", "--seeds", "1"]
-    whole, parts = ([*one, "--name", name] for name in ("whole", "ladder"))
-    assert run([*whole, "--horizons", "0.5,1"]) == 0
+    parts = [*one, "--name", "ladder"]
     assert run([*parts, "--horizons", "0.5"]) == 0
     shutil.rmtree(ladder_run("x0.5-prenorm-s0").path)
     assert run([*parts, "--horizons", "0.5,1"]) == 0
     rung = ladder_run("x1-prenorm-s0")
     assert "branched_from" not in rung.manifest()
-    assert_same_run(rung, RunDirectory(Path("runs/whole/x1-prenorm-s0")))
+    assert_same_run(rung, RunDirectory(shorter.folder / "runs/ladder/x1-prenorm-s0"))
 
 
 def test_what_diverges_is_a_row_and_so_is_what_would_have_left_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from attnres_cli.cli.app import run
 from attnres_cli.preset.catalogue import entries
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.sweep import preparation
 from attnres_cli.sweep.resolve import run_preset
 from attnres_cli.sweep.results import SweepDirectory
 from tests.small import small_preset
@@ -19,8 +20,19 @@ from tests.small import small_preset
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    changes = {"train.horizon_tokens": 64 * 6, "observe.observers": ["magnitudes"]}
+    changes: dict[str, Any] = {
+        "train.horizon_tokens": 64 * 6,
+        "train.micro_batch_sequences": 4,
+        "data.documents": 100,
+        "observe.observers": ["magnitudes"],
+    }
     Path("small.toml").write_text(small_preset(**changes).to_toml())  # 4 transformer blocks: 8 sublayers
+
+
+@pytest.fixture
+def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No step is timed, where nothing is said of the price."""
+    monkeypatch.setattr(preparation, "step_seconds", lambda presets, *_: dict.fromkeys(presets, 0.01))
 
 
 def printed_json(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -54,6 +66,7 @@ def test_every_plan_is_priced_in_tokens_flops_and_minutes(capsys: pytest.Capture
     assert "6 runs of 384 tokens (6 steps), 2.3k tokens and" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("untimed")
 def test_residuals_are_all_schemes_against_the_baseline(capsys: pytest.CaptureFixture[str]) -> None:
     from attnres_cli.discovery import names
 
@@ -63,6 +76,7 @@ def test_residuals_are_all_schemes_against_the_baseline(capsys: pytest.CaptureFi
     assert labels(plan_of(capsys, "residuals", "./small.toml", "--residual", "rezero")) == ["prenorm", "rezero"]
 
 
+@pytest.mark.usefixtures("untimed")
 def test_ablations_are_the_overlays_with_the_papers_losses(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(capsys, "ablations", "./small.toml", "--set", "model.d_model=20")  # 16 heads do not divide 20
     known = {entry.name for entry in entries("overlay") if entry.is_ablation}
@@ -77,6 +91,7 @@ def test_ablations_are_the_overlays_with_the_papers_losses(capsys: pytest.Captur
     assert len({run["digest"] for run in plan["runs"]}) == len(plan["runs"])
 
 
+@pytest.mark.usefixtures("untimed")
 def test_blocks_are_the_sizes_up_to_all_sublayers(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(capsys, "blocks", "./small.toml")
     assert labels(plan) == ["paper-baseline", "size-1", "size-2", "size-4", "size-8"]
@@ -89,6 +104,7 @@ def test_blocks_are_the_sizes_up_to_all_sublayers(capsys: pytest.CaptureFixture[
     assert [arm["residual"].get("num_blocks") for arm in counted["arms"]] == [None, 2, 3]
 
 
+@pytest.mark.usefixtures("untimed")
 def test_depth_changes_the_number_of_blocks_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(capsys, "depth", "./small.toml", "--blocks", "1,2,6")
     assert [cell["coordinates"] for cell in plan["cells"]] == [{"transformer_blocks": blocks} for blocks in (1, 2, 6)]
@@ -109,6 +125,7 @@ seeds = 2
 """
 
 
+@pytest.mark.usefixtures("untimed")
 def test_a_file_defines_any_grid(capsys: pytest.CaptureFixture[str]) -> None:
     Path("grid.toml").write_text(GRID)
     plan = plan_of(capsys, "run", "grid.toml")
@@ -178,6 +195,7 @@ def test_bad_input_is_a_sentence_and_an_exit_code(
 # ---------------------------------------------------------------- whole sweeps
 
 
+@pytest.mark.usefixtures("untimed")
 def test_arms_that_are_another_arm_on_so_small_a_model_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sweep", "ablations", "./small.toml", "--dry-run"]) == 0
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: paper-")]
@@ -222,6 +240,7 @@ def test_a_grid_trains_every_cell_with_what_the_file_says(capsys: pytest.Capture
     assert "learning_rate0.001-num_heads2-two-s1" in status
 
 
+@pytest.mark.usefixtures("untimed")
 def test_sizes_keep_the_proportions_and_the_tokens_per_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_of(capsys, "scaling", "./small.toml", "--sizes", "4,8,12", "--tokens-per-parameter", "0.5")
     shapes = [cell["facts"]["shape"] for cell in plan["cells"]]

@@ -22,11 +22,14 @@ def empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The trajectory is tested in tests/verify/; here a few steps of it are enough."""
-    from attnres_cli.verify.checks import oracle
+def small_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the checks find is tested in tests/verify/; here it is enough that they run."""
+    from attnres_cli.verify.checks import backends, oracle, two_phase
 
-    monkeypatch.setattr(oracle, "STEPS", 3)
+    monkeypatch.setattr(oracle, "STEPS", 2)
+    monkeypatch.setattr(two_phase, "BATCH", (2, 8))
+    monkeypatch.setattr(two_phase, "SHAPES", two_phase.SHAPES[:1])
+    monkeypatch.setattr(backends, "SHAPES", backends.SHAPES[:2])
 
 
 def verify_json(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def statuses(payload: dict[str, Any], name: str) -> dict[str, str]:
     return {finding["aspect"]: finding["status"] for finding in check["findings"]}
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_without_a_preset(capsys: Capture) -> None:
     assert run(["verify"]) == ExitCode.DONE
     streams = capsys.readouterr()
@@ -55,7 +58,7 @@ def test_without_a_preset(capsys: Capture) -> None:
     assert "oracle … done" in streams.err
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_json(capsys: Capture) -> None:
     payload = verify_json(capsys, "cpu-tiny", "--residual", "attnres-block", "--set", "residual.num_blocks=3")
     assert payload["schema"] == "attnres.verify/1"
@@ -72,7 +75,7 @@ def test_json(capsys: Capture) -> None:
     assert {row["result"] for row in payload["tables"]["checks"]["rows"]} == {"ok", "shown", "does not apply"}
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 @pytest.mark.parametrize(
     ("preset", "sublayers", "heads"), [("cpu-deep", 10, (4, 4)), ("gpu-350m", 10, (4, 4)), ("cpu-tiny", 4, (4, 4))]
 )
@@ -82,13 +85,13 @@ def test_a_presets_trunk_is_cut_down(preset: str, sublayers: int, heads: tuple[i
     assert (trunk["num_heads"], trunk["num_kv_heads"]) == heads
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_a_trunk_stays_deep_enough_for_its_blocks(capsys: Capture) -> None:
     words = ("cpu-deep", "--residual", "attnres-block", "--set", "residual.num_blocks=12")
     assert verify_json(capsys, *words)["trunk"]["transformer_blocks"] == 8
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_what_does_not_apply_is_said(capsys: Capture) -> None:
     payload = verify_json(capsys, "cpu-tiny", "--residual", "rezero")
     assert set(statuses(payload, "equations").values()) == {"does not apply"}
@@ -98,7 +101,7 @@ def test_what_does_not_apply_is_said(capsys: Capture) -> None:
             assert finding["status"] != "does not apply" or finding["detail"]
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_a_wrong_scheme_fails(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from attnres_cli.residual.depth_attention import DepthAttention
 
@@ -113,7 +116,7 @@ def test_a_wrong_scheme_fails(capsys: Capture, monkeypatch: pytest.MonkeyPatch) 
     assert "oracle … FAILS" in streams.err
 
 
-@pytest.mark.usefixtures("few_steps")
+@pytest.mark.usefixtures("small_checks")
 def test_a_check_that_breaks_down_is_a_failure(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     from attnres_cli.residual.depth_attention import DepthAttention
 

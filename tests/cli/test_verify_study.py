@@ -20,7 +20,7 @@ def _in_a_folder_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     size = {"train.horizon_tokens": 64 * 4, "observe.observers": ["magnitudes"], "model.transformer_blocks": 1}
     Path("small.toml").write_text(small_preset(**size).to_toml())
-    monkeypatch.setattr(chain, "DRAWS", 200)
+    monkeypatch.setattr(chain, "DRAWS", 50)
     monkeypatch.setattr(chain, "SAMPLE_SECONDS", 0.01)
 
 

@@ -19,9 +19,9 @@ from attnres_cli.errors import ExitCode
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.shipped import shipped_folder
 from attnres_cli.train.loop import train
+from tests import forked
 from tests.small import small_preset
 
-ROOT = Path(__file__).parent.parent.parent
 PROSE = shipped_folder("data_samples") / "prose.txt"
 TEXT_RUN = {"data.corpus": "text", "data.files": [str(PROSE)], "data.task": None, "data.length": None}
 TEXT_RUN |= {"data.symbols": None, "data.documents": None, "train.checkpoint_every_steps": 10}
@@ -67,14 +67,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str, code: ExitCode = Ex
     captured = capsys.readouterr()
     assert captured.out == ""
     return captured.err
-
-
-def start(*words: str, cwd: Path, **streams: Any) -> subprocess.Popen[bytes]:
-    """The program in a process of its own, as a shell starts it; Python's streams as they are by default."""
-    command = [sys.executable, "-m", "attnres_cli", "generate", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("PYTHONUNBUFFERED", None)
-    return subprocess.Popen(command, cwd=cwd, env=environment, **streams)
 
 
 # ---- the result
@@ -175,7 +167,7 @@ def test_a_terminal_is_not_at_the_mercy_of_the_model(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At this temperature all bytes are about equally likely, escape sequences among them."""
-    words = ("text", "--tokens", "400", "--temperature", "100")
+    words = ("text", "--tokens", "60", "--temperature", "100", "--seed", "3")
     raw = as_json(capsys, *words)["completions"][0]["text"]
     assert "\x1b" in raw
     assert out(capsys, *words).removesuffix("\n") == raw.removesuffix("\n")
@@ -191,10 +183,11 @@ def test_a_terminal_is_not_at_the_mercy_of_the_model(
 def test_a_pipe_gets_utf_8_and_gives_the_prompt(trained: Path, tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.txt"
     prompt.write_bytes("Grüße\r\n".encode())
-    words = ("text", "--tokens", "300", "--temperature", "100", "--json")
+    words = ("generate", "text", "--tokens", "40", "--temperature", "100", "--json")
     texts = []
     for file, given in ((str(prompt), b""), ("-", "Grüße\n".encode())):
-        with start(*words, "--prompt-file", file, cwd=trained.parent, stdin=-1, stdout=-1, stderr=-1) as process:
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with forked.start(*words, "--prompt-file", file, cwd=trained.parent, **streams) as process:
             stdout, stderr = process.communicate(given, timeout=300)
         assert process.returncode == ExitCode.DONE, stderr
         found = json.loads(stdout.decode("utf-8"))
@@ -204,8 +197,8 @@ def test_a_pipe_gets_utf_8_and_gives_the_prompt(trained: Path, tmp_path: Path) -
 
 
 def test_text_is_written_as_it_is_produced_until_nobody_reads(trained: Path) -> None:
-    endless = ("text", "--prompt", "A", "--tokens", "1000000")
-    with start(*endless, cwd=trained.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    endless = ("generate", "text", "--prompt", "A", "--tokens", "1000000")
+    with forked.start(*endless, cwd=trained.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         first = os.read(process.stdout.fileno(), 1 << 16)
         assert 0 < len(first) < 4096  # less than a buffer
@@ -292,10 +285,10 @@ def test_a_run_elsewhere(trained: Path, tmp_path: Path, capsys: pytest.CaptureFi
 # ---- the shell
 
 
-def test_completion_of_run_names(trained: Path) -> None:
+def test_completion_of_run_names(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     completing = {"_ATTNRES_COMPLETE": "complete_bash", "COMP_WORDS": "attnres generate te", "COMP_CWORD": "2"}
-    done = subprocess.run(
-        [sys.executable, "-m", "attnres_cli"], cwd=trained.parent, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **completing}, timeout=300,
-    )  # fmt: skip
-    assert done.stdout.split() == ["text"]
+    for name, value in completing.items():
+        monkeypatch.setenv(name, value)
+    with forked.start(cwd=trained.parent, stdout=subprocess.PIPE, text=True) as process:
+        said, _ = process.communicate(timeout=300)
+    assert said.split() == ["text"]

@@ -21,23 +21,30 @@ DRAWN = SamplingConfig(temperature=1.3, top_k=20, top_p=0.95, seed=4)
 PROMPT = [3, 1, 4, 1, 5]
 
 
-def slow_logits(model: LanguageModel, tokens: list[int]) -> Tensor:
-    """Logits [V] after tokens, of which the model sees the last: when a context of 16 is full, the last 8 and what
-    follows until it is full again."""
-    seen: list[int] = []
+def windows(tokens: list[int]) -> list[list[int]]:
+    """What the model sees, one after the other: when a context of 16 is full, the last 8 and what follows until it is
+    full again."""
+    found: list[list[int]] = [[]]
     for token in tokens:
-        seen = [*seen, token] if len(seen) < 16 else [*seen[-7:], token]
-    with torch.no_grad():
-        return model(torch.tensor([seen]))[0, -1]
+        if len(found[-1]) == 16:
+            found.append(found[-1][-7:])
+        found[-1].append(token)
+    return found
 
 
-def slow_continuation(
-    model: LanguageModel, prompt: list[int], count: int, sampling: SamplingConfig, sample: int
+def recomputed_choices(
+    model: LanguageModel, prompt: list[int], found: list[int], sampling: SamplingConfig, sample: int
 ) -> list[int]:
-    tokens = list(prompt)
-    for place in range(count):
-        tokens.append(choose(slow_logits(model, tokens), sampling, sample=sample, place=place))
-    return tokens[len(prompt) :]
+    """What is chosen after the prompt and after each token of `found` but the last, from whole windows without a
+    cache: `found` itself, where every token of it is the one to choose after those before it."""
+    tokens = [*prompt, *found[:-1]]
+    logits: list[Tensor] = []
+    with torch.no_grad():
+        for number, window in enumerate(windows(tokens)):
+            logits += model(torch.tensor([window]))[0, 7 if number else 0 :]
+    assert len(logits) == len(tokens)
+    after = logits[len(prompt) - 1 :]
+    return [choose(each, sampling, sample=sample, place=place) for place, each in enumerate(after)]
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, DRAWN], ids=["greedy", "drawn"])
@@ -46,7 +53,8 @@ def test_equal_to_full_recomputation_beyond_the_context(residual: dict[str, Any]
     """24 tokens after 5 fill the context of 16 twice; two transformer blocks have all the places that there are."""
     model = small_model(residual, stir=0.7, **{"model.transformer_blocks": 2})
     found = list(Continuations(model, PROMPT, 24).draw(sampling, sample=1))
-    assert found == slow_continuation(model, PROMPT, 24, sampling, 1)
+    assert len(found) == 24
+    assert found == recomputed_choices(model, PROMPT, found, sampling, 1)
 
 
 @pytest.mark.parametrize("prompt_tokens", [1, 15, 16])
@@ -55,7 +63,8 @@ def test_prompts_up_to_the_whole_context(prompt_tokens: int, count: int) -> None
     model = small_model(RESIDUALS["3 blocks"], stir=0.7)
     prompt = [(7 * i) % VOCAB_SIZE for i in range(prompt_tokens)]
     found = list(Continuations(model, prompt, count).draw(DRAWN))
-    assert found == slow_continuation(model, prompt, count, DRAWN, 0)
+    assert len(found) == count
+    assert found == recomputed_choices(model, prompt, found, DRAWN, 0)
 
 
 def test_logits_to_1e_10_in_parts_and_beyond_the_context() -> None:
@@ -96,7 +105,9 @@ def test_a_sample_that_was_left_unfinished_leaves_no_trace() -> None:
     continuations = Continuations(model, PROMPT, 6)
     begun = continuations.draw(DRAWN, sample=0)
     next(begun), next(begun), next(begun)
-    assert list(continuations.draw(DRAWN, sample=1)) == slow_continuation(model, PROMPT, 6, DRAWN, 1)
+    found = list(continuations.draw(DRAWN, sample=1))
+    assert len(found) == 6
+    assert found == recomputed_choices(model, PROMPT, found, DRAWN, 1)
 
 
 def test_another_seed_another_text() -> None:

@@ -19,11 +19,14 @@ from attnres_cli.model.initialisation import initialise
 from attnres_cli.model.mixers.attention import causal_attention
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.residual.protocol import FusedPass, Residual, Site, State, SublayerInput
+from tests.shared_models import shared_model
 from tests.small import EVERY, RESIDUALS, VOCAB_SIZE, small_model, small_preset, tokens_and_targets
 
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 CONTEXT = 16
-PARTS = {"at once": [16], "one by one": [1] * 16, "1 + 3 + rest": [1, 3, 12], "a token between": [7, 1, 8]}
+# Of as many tokens as fit.
+PARTS = {"at once": [7], "one by one": [1] * 7, "1 + 3 + rest": [1, 3, 3], "a token between": [4, 1, 2]}
+SHORT = 7
 HEADS = {
     "a key per query head": {},
     "two query heads share a key": {"model.num_heads": 4, "model.num_kv_heads": 2},
@@ -42,7 +45,7 @@ class Unmoved:
 
 def read_in_parts(model: LanguageModel, tokens: Tensor, parts: list[int]) -> Tensor:
     """Logits [B, T, V] of tokens that are read part by part into one cache."""
-    cache = KeyValueCache.for_model(model, len(tokens), CONTEXT)
+    cache = KeyValueCache.for_model(model, len(tokens), sum(parts))
     logits = []
     for part in tokens.split(parts, dim=1):
         before = cache.length
@@ -56,7 +59,7 @@ def read_in_parts(model: LanguageModel, tokens: Tensor, parts: list[int]) -> Ten
 @every_scheme
 def test_parts_equal_the_whole(residual: dict[str, Any], heads: dict[str, int]) -> None:
     model = small_model(residual, stir=0.7, **{"model.transformer_blocks": 2}, **heads)
-    tokens, _ = tokens_and_targets(3, CONTEXT)
+    tokens, _ = tokens_and_targets(3, SHORT)
     whole = model(tokens)
     for name, parts in PARTS.items():
         torch.testing.assert_close(
@@ -67,7 +70,7 @@ def test_parts_equal_the_whole(residual: dict[str, Any], heads: dict[str, int]) 
 @torch.no_grad()
 @every_scheme
 def test_parts_equal_the_whole_before_a_watchers_eyes(residual: dict[str, Any]) -> None:
-    model = small_model(residual, stir=0.7)
+    model = shared_model(residual, stir=0.7)
     tokens, _ = tokens_and_targets(2, CONTEXT)
     cache = KeyValueCache.for_model(model, 2, CONTEXT)
     parts = [model.walk(part, Unmoved(), cache=cache) for part in tokens.split([5, 1, 10], dim=1)]
@@ -77,11 +80,11 @@ def test_parts_equal_the_whole_before_a_watchers_eyes(residual: dict[str, Any]) 
 @torch.no_grad()
 @every_scheme
 def test_greedy_tokens_are_those_of_full_recomputation(residual: dict[str, Any]) -> None:
-    model = small_model(residual, stir=0.7)
-    prompt, _ = tokens_and_targets(3, 4)
-    cache = KeyValueCache.for_model(model, 3, CONTEXT)
+    model = shared_model(residual, stir=0.7)
+    prompt, _ = tokens_and_targets(3, 3)
+    cache = KeyValueCache.for_model(model, 3, SHORT)
     slow, next_tokens = prompt, prompt
-    while slow.shape[1] < CONTEXT:
+    while slow.shape[1] < SHORT:
         expected = model(slow)[:, -1]
         found = model(next_tokens, cache)[:, -1]
         torch.testing.assert_close(found, expected, **CLOSE)
@@ -264,7 +267,7 @@ def test_a_scheme_that_acts_on_q_k_and_v_keeps_doing_so(heads: dict[str, int]) -
         model = LanguageModel(config, Projecting(None, geometry), VOCAB_SIZE).double()
     model.to_empty(device="cpu")
     initialise(model, 0)
-    tokens, _ = tokens_and_targets(2, CONTEXT)
+    tokens, _ = tokens_and_targets(2, SHORT)
     whole = model(tokens)
     assert (whole - small_model(**heads)(tokens)).abs().max() > 1e-3
     for parts in PARTS.values():

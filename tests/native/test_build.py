@@ -6,7 +6,6 @@ import os
 import platform
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import torch
 
 from attnres_cli.native import build, kept
 from attnres_cli.residual.backends import choose_backend
+from tests import forked
 from tests.small import small_model, tokens_and_targets
 
 ROOT = Path(__file__).parent.parent.parent
@@ -52,14 +52,11 @@ def anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def started(folder: Path, script: str = SCRIPT, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), build.FOLDER_VARIABLE: str(folder), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """A process of its own, which has imported torch and has never asked for the operators."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {build.FOLDER_VARIABLE: str(folder), **environment}.items():
+            patch.setenv(name, value)
+        return forked.start(program=script, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def program(path: Path, text: str) -> str:
@@ -100,7 +97,7 @@ def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
     processes = [started(folder, CXX=compiler) for _ in range(2)]
     try:
         assert [process.stdout and process.stdout.readline() for process in processes] == ["begins\n"] * 2
-        os.write(go, b"compiled\n")
+        os.write(go, b"compiled\n" * len(build.units()))
         results = [process.communicate(timeout=300) for process in processes]
     finally:
         os.close(go)
@@ -134,7 +131,7 @@ def test_every_kind_of_vector_compiles(capability: str) -> None:
     if not told.exists():
         command = [found[0], "-fsyntax-only", "-x", "c++", *build._flags(capability), *build._includes(), "-"]
         done = subprocess.run(
-            command, input=build._all_sources(), capture_output=True, text=True, check=False, timeout=300
+            command, input=build.units()["operators"], capture_output=True, text=True, check=False, timeout=300
         )
         assert done.returncode == 0, done.stderr
         told.write_text(done.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,35 +14,28 @@ from attnres_cli.shipped import shipped_folder
 Write = Callable[[str, str], Path]
 
 
-@pytest.fixture
-def user_folder() -> Path:
-    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "attnres" / "presets"
-    folder.mkdir(parents=True)
-    return folder
-
-
 def test_built_in_presets_everywhere(project: Path) -> None:
     assert {"cpu-tiny", "cpu-small", "cpu-deep", "gpu-124m", "gpu-350m", "gpu-deep-124m"} <= set(names())
     assert {"muon", "wsd", "bf16", "attnres-full", "attnres-block", "prenorm"} <= set(names("overlay"))
     assert {entry.place for entry in entries()} == {"built in"}
 
 
-def test_the_project_hides_the_user_who_hides_the_built_in(write: Write, user_folder: Path) -> None:
-    (user_folder / "cpu-tiny.toml").write_text("# the user's\n")
-    (user_folder / "mine.toml").write_text("[model]\n")
+def test_the_project_hides_the_user_who_hides_the_built_in(write: Write, user_presets: Path) -> None:
+    (user_presets / "cpu-tiny.toml").write_text("# the user's\n")
+    (user_presets / "mine.toml").write_text("[model]\n")
     entry = find("cpu-tiny")
     assert (entry.place, entry.summary) == ("user", "the user's")
     assert entry.shadows == (shipped_folder("presets") / "cpu-tiny.toml",)
     path = write("presets/cpu-tiny.toml", "\n  ## the project's\n# more\n")
     entry = find("cpu-tiny")
     assert (entry.place, entry.summary) == ("project", "the project's")
-    assert [each.parent for each in entry.shadows] == [user_folder, shipped_folder("presets")]
+    assert [each.parent for each in entry.shadows] == [user_presets, shipped_folder("presets")]
     assert entry.shadowing_note is not None
     assert "presets/cpu-tiny.toml" in entry.shadowing_note
     assert find("mine").summary == ""
     assert find("mine").shadowing_note is None
     below = find("cpu-tiny", below=path)
-    assert below.path == user_folder / "cpu-tiny.toml"
+    assert below.path == user_presets / "cpu-tiny.toml"
     assert find("cpu-tiny", below=below.path).path == shipped_folder("presets") / "cpu-tiny.toml"
     with pytest.raises(UserError):
         find("cpu-tiny", below=shipped_folder("presets") / "cpu-tiny.toml")

@@ -2,13 +2,14 @@
 
 The sources of the package are searched for attribute reads of every key, through an expression that holds its section:
 `preset.train.seed`, `train = preset.train; train.seed`, a parameter annotated `TrainConfig`, `self.config` of a scheme.
-A read inside the schema, a check or a property counts only if somebody outside reads the property.
+A read inside the schema, a check, a property or a method of presets counts only if somebody outside uses that.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+import gc
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,6 @@ MODEL_NAMES = {model.__name__: section for section, model in SECTIONS.items()}
 ROOMS = {"residual": "residual", "data": "data"}
 
 
-@cache
 def sources() -> dict[Path, ast.Module]:
     """Every file that may read a key: the preset room judges keys, it does not use them."""
     files = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent.name != "preset"]
@@ -45,19 +45,19 @@ class Reads:
         self.holders: dict[str, set[str]] = {}  # "train" or "self.config" → the sections it may hold
         if own:
             self.holders = {name: {own} for name in ("config", "self.config", "self._config")}
-        nodes = list(outside_section_classes(tree))
+        nodes = outside_section_classes(tree)
         self._learn(nodes, own)
         read = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
         self.of_sections = {(section, node.attr) for node in read for section in self.sections_of(node.value)}
         self.of_presets = {node.attr for node in read if self.is_preset(node.value)}
 
     def is_preset(self, node: ast.expr) -> bool:
-        text = ast.unparse(node)
+        text = spelled(node)
         return text in self.presets or text.rsplit(".")[-1].endswith("preset")
 
     def sections_of(self, node: ast.expr) -> set[str]:
         """The sections that an expression may hold."""
-        text = ast.unparse(node)
+        text = spelled(node)
         if text in self.holders:
             return self.holders[text]
         return (
@@ -71,7 +71,7 @@ class Reads:
             if isinstance(node, ast.arg) and node.annotation is not None:
                 self._declare(node.arg, node.annotation, own)
             elif isinstance(node, ast.AnnAssign):
-                self._declare(ast.unparse(node.target), node.annotation, own)
+                self._declare(spelled(node.target), node.annotation, own)
         for node in nodes:
             if isinstance(node, ast.Assign):
                 for target in node.targets:
@@ -91,19 +91,19 @@ class Reads:
             for one, other in zip(target.elts, value.elts, strict=True):
                 self._assign(one, other)
             return
-        if self.is_preset(value) or (isinstance(value, ast.Call) and ast.unparse(value.func).endswith("preset")):
-            self.presets.add(ast.unparse(target))
-        self._hold(ast.unparse(target), self.sections_of(value))
+        if self.is_preset(value) or (isinstance(value, ast.Call) and spelled(value.func).endswith("preset")):
+            self.presets.add(spelled(target))
+        self._hold(spelled(target), self.sections_of(value))
 
     def _hold(self, name: str, sections: set[str]) -> None:
         if sections:
             self.holders[name] = self.holders.get(name, set()) | sections
 
 
-def attributes_of_classes() -> dict[str, dict[str, set[str]]]:
+def attributes_of_classes(trees: Mapping[Path, ast.Module]) -> dict[str, dict[str, set[str]]]:
     """Class → attribute → the sections that `self.attribute = …` puts there."""
     found: dict[str, dict[str, set[str]]] = {}
-    for path, tree in sources().items():
+    for path, tree in trees.items():
         for cls in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
             holders = Reads(path, ast.Module([cls], []), {}).holders
             own = {name.removeprefix("self."): held for name, held in holders.items() if name.startswith("self.")}
@@ -111,13 +111,35 @@ def attributes_of_classes() -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def outside_section_classes(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those inside classes that are sections: these describe keys."""
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.ClassDef) and any(ast.unparse(base).endswith("Config") for base in child.bases):
-            continue
-        yield child
-        yield from outside_section_classes(child)
+def outside_section_classes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes in the order of the text, but those inside classes that are sections: these describe keys."""
+    found: list[ast.AST] = []
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        found.append(node)
+        children: list[ast.AST] = []
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                children += [each for each in value if isinstance(each, ast.AST) and not is_section(each)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                children.append(value)
+        pending += children[::-1]
+    return found[1:]
+
+
+def is_section(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Config") for base in node.bases)
+
+
+def spelled(node: ast.expr) -> str:
+    """The expression's text. Most are names and attributes of names, which need no walk of the unparser."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{spelled(node.value)}.{node.attr}"
+    return ast.unparse(node)
 
 
 def sections_in(annotation: ast.expr, own: str | None) -> set[str]:
@@ -131,36 +153,35 @@ def sections_in(annotation: ast.expr, own: str | None) -> set[str]:
 
 @cache
 def all_reads() -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
-    attributes = attributes_of_classes()
-    reads = [Reads(path, tree, attributes) for path, tree in sources().items()]
+    gc.disable()  # hundreds of trees at once: to look through them for garbage takes as long as to read them
+    try:
+        trees = sources()
+        attributes = attributes_of_classes(trees)
+        reads = [Reads(path, tree, attributes) for path, tree in trees.items()]
+    finally:
+        gc.enable()
     of_presets = frozenset(each for read in reads for each in read.of_presets)
     of_sections = {each for read in reads for each in read.of_sections}
-    return frozenset(of_sections | read_by_properties_of_presets(of_presets)), of_presets
+    return frozenset(of_sections | read_by_presets(of_presets)), of_presets
 
 
-def read_by_properties_of_presets(read: frozenset[str]) -> set[tuple[str, str]]:
-    """What `Preset.steps` and its like read, for those that are read outside."""
+def read_by_presets(used: frozenset[str]) -> set[tuple[str, str]]:
+    """What `Preset.steps` and its like read, properties and methods, for those that are used outside."""
     tree = ast.parse(Path(preset_module.__file__).read_text(encoding="utf-8"))
-    properties = {
-        node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and decorated_as_property(node)
-    }
-    wanted, pending = set(), [name for name in properties if name in read]
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    wanted, pending = set(), [name for name in functions if name in used]
     while pending:
         name = pending.pop()
         if name in wanted:
             continue
         wanted.add(name)
-        pending += [other for other in properties if f"self.{other}" in ast.unparse(properties[name])]
+        pending += [other for other in functions if f"self.{other}" in ast.unparse(functions[name])]
     return {
         (node.value.attr, node.attr)
         for name in wanted
-        for node in ast.walk(properties[name])
+        for node in ast.walk(functions[name])
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
     }
-
-
-def decorated_as_property(node: ast.FunctionDef) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
 
 
 def keys_read_by_property(model: type[Section], name: str) -> set[str]:
@@ -242,7 +263,7 @@ class Config(DataConfig):
     assert not {("train", "beta1"), ("train", "threads")} & reads.of_sections
     assert "steps" in reads.of_presets
     assert keys_read_by_property(SECTIONS["model"], "resolved_d_ff") == {"d_ff", "d_model"}
-    assert read_by_properties_of_presets(frozenset({"accumulation_steps"})) == {
+    assert read_by_presets(frozenset({"accumulation_steps"})) == {
         ("train", "tokens_per_step"), ("model", "context_tokens"), ("train", "micro_batch_sequences"),
     }  # fmt: skip
-    assert read_by_properties_of_presets(frozenset()) == set()
+    assert read_by_presets(frozenset()) == set()

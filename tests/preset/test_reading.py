@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,14 +117,12 @@ def test_an_overlay_extends_overlays_however_it_is_found(load: Load, write: Writ
         assert "extends itself in a circle: it hides no other overlay 'self'" in found.what
 
 
-def test_a_file_below_the_one_that_hides_it_may_not_extend_it(load: Load, write: Write) -> None:
-    user = Path(os.environ["XDG_CONFIG_HOME"]) / "attnres/presets"
-    user.mkdir(parents=True)
-    (user / "mine.toml").write_text('extends = "mine"\n')
+def test_a_file_below_the_one_that_hides_it_may_not_extend_it(load: Load, write: Write, user_presets: Path) -> None:
+    (user_presets / "mine.toml").write_text('extends = "mine"\n')
     write("presets/mine.toml", 'extends = "mine"\n')
     found = fault(load, "mine")
-    assert found.what.startswith(f"{user / 'mine.toml'} extends itself in a circle")
-    assert found.where == f"{user / 'mine.toml'}:1"
+    assert found.what.startswith(f"{user_presets / 'mine.toml'} extends itself in a circle")
+    assert found.where == f"{user_presets / 'mine.toml'}:1"
 
 
 def test_extends_of_what_is_not_there(load: Load, write: Write) -> None:

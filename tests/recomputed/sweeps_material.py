@@ -26,10 +26,9 @@ from attnres_cli.cli.app import run as run_command
 from attnres_cli.preset.preset import Preset
 from attnres_cli.preset.reading import preset_from_dict
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.sweep import engine, layout, preparation
+from attnres_cli.sweep import engine, preparation
 from attnres_cli.sweep.counting import counts_of
 from attnres_cli.sweep.execution import Job, JobResult
-from attnres_cli.sweep.kinds import depth_width, scaling
 from attnres_cli.sweep.shapes import Counts
 from tests.small import small_preset
 
@@ -53,7 +52,7 @@ class Trainer:
         preset = preset_from_dict(job.preset, job.preset_name)
         run = RunDirectory.create(folder.parent, "", folder.name)
         run.write_presets(preset=job.source_text, resolved=preset.to_toml())
-        counts = counted(preset, VOCAB_SIZE)
+        counts = counts_of(preset, VOCAB_SIZE)
         run.write_manifest(_manifest(preset, job, counts))
         generator = np.random.default_rng(zlib.crc32(folder.name.encode()))
         flops = counts.training_flops_per_token * preset.steps * preset.train.tokens_per_step
@@ -108,8 +107,6 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: Traine
     monkeypatch.setattr(engine, "run_sweep", functools.partial(engine.run_sweep, run_job=trainer))
     monkeypatch.setattr(preparation, "step_seconds", timed)
     monkeypatch.setattr(benches, "bench_presets", bench)
-    for planner in (layout, depth_width, scaling):
-        monkeypatch.setattr(planner, "counts_of", counted)
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
@@ -149,18 +146,6 @@ def _own(preset: Preset) -> float:
 def _luck(seed: int) -> float:
     """What a seed adds to every arm alike."""
     return 0.05 * float(np.random.default_rng(seed).normal())
-
-
-def counted(preset: Preset, vocab_size: int) -> Counts:
-    """What the program counts itself, each model once for all tests: a grid is planned from dozens of them."""
-    values = preset.to_dict()
-    key = json.dumps([values["model"], values["residual"], vocab_size])
-    if key not in _COUNTED:
-        _COUNTED[key] = counts_of(preset, vocab_size)
-    return _COUNTED[key]
-
-
-_COUNTED: dict[str, Counts] = {}
 
 
 def _manifest(preset: Preset, job: Job, counts: Counts) -> dict[str, Any]:

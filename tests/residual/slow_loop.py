@@ -20,24 +20,20 @@ def depth_attention(
 ) -> tuple[Tensor, Tensor]:
     """Eq. 2–4 for every token apart: h = Σ α_i v_i and α [sources, B, T], α_i ∝ exp(wᵀ RMSNorm(v_i))."""
     batch, length, width = sources[0].shape
-    mixed = torch.zeros_like(sources[0])
-    weights = torch.zeros(len(sources), batch, length, dtype=torch.float64)
-    w = [float(x) for x in query]
-    g = [1.0] * width if gain is None else [float(x) for x in gain]
-    for b in range(batch):
-        for t in range(length):
-            scores = []
-            for source in sources:
-                v = [float(x) for x in source[b, t]]
-                root = math.sqrt(sum(x * x for x in v) / width + epsilon)
-                scores.append(sum(w[c] * g[c] * v[c] / root for c in range(width)))
-            exponentials = [math.exp(score) for score in scores]
-            for i, source in enumerate(sources):
-                alpha = exponentials[i] / sum(exponentials)
-                weights[i, b, t] = alpha
-                for c in range(width):
-                    mixed[b, t, c] += alpha * float(source[b, t, c])
-    return mixed, weights
+    w = query.tolist()
+    g = [1.0] * width if gain is None else gain.tolist()
+    mixed, weights = [], []
+    for token in zip(*(source.flatten(0, 1).tolist() for source in sources), strict=True):
+        scores = []
+        for v in token:
+            root = math.sqrt(sum(x * x for x in v) / width + epsilon)
+            scores.append(sum(w[c] * g[c] * v[c] / root for c in range(width)))
+        exponentials = [math.exp(score) for score in scores]
+        alpha = [each / sum(exponentials) for each in exponentials]
+        weights.append(alpha)
+        mixed.append([sum(a * v[c] for a, v in zip(alpha, token, strict=True)) for c in range(width)])
+    h = torch.tensor(mixed, dtype=sources[0].dtype).view(batch, length, width)
+    return h, torch.tensor(weights, dtype=torch.float64).T.reshape(len(sources), batch, length)
 
 
 def full(

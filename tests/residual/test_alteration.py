@@ -4,7 +4,7 @@ out by hand, and over every scheme."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from tests.residual import slow_loop
 from tests.residual.slow_routing import Knobs, Mixer, site_name
 from tests.residual.test_depth_attention import pieces
 from tests.residual.trunk_pieces import stirred
+from tests.shared_models import shared_model
 from tests.small import EVERY, KNOBS, VOCAB_SIZE, small_model, tokens_and_targets
 
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
@@ -265,8 +266,8 @@ def test_details_of_a_block_that_has_lost_a_half() -> None:
 # ---- over every scheme
 
 
-def stirred_model(residual: dict[str, Any]) -> LanguageModel:
-    return small_model(residual, stir=0.05 if residual.get("normaliser") == "sparsemax" else 0.3)
+def stirred_model(residual: dict[str, Any], make: Callable[..., LanguageModel] = small_model) -> LanguageModel:
+    return make(residual, stir=0.05 if residual.get("normaliser") == "sparsemax" else 0.3)
 
 
 @torch.no_grad()
@@ -299,7 +300,7 @@ def test_any_transformer_block_can_go(residual: dict[str, Any]) -> None:
 @torch.no_grad()
 @every_scheme
 def test_nothing_altered_is_the_model_bit_for_bit(residual: dict[str, Any]) -> None:
-    model = stirred_model(residual)
+    model = stirred_model(residual, shared_model)
     tokens, _ = tokens_and_targets(1)
     whole, recorder = recorded(model, tokens)
     twin = model.altered(Alteration())
@@ -326,7 +327,7 @@ def alone(residual: dict[str, Any]) -> bool:
 @every_scheme
 def test_any_source_can_be_masked(residual: dict[str, Any]) -> None:
     """It is gone wherever there is another; at the first such site the rest have their old weights over their sum."""
-    model = stirred_model(residual)
+    model = stirred_model(residual, shared_model)
     tokens = tokens_and_targets(1)[0]
     whole, recorder = recorded(model, tokens)
     if not recorder.weights:  # it chooses no sources: there is nothing that a mask could hide
@@ -355,7 +356,7 @@ def test_any_source_can_be_masked(residual: dict[str, Any]) -> None:
 @torch.no_grad()
 @every_scheme
 def test_every_source_is_of_one_kind(residual: dict[str, Any]) -> None:
-    model = small_model(residual)
+    model = shared_model(residual)
     _, recorder = recorded(model, tokens_and_targets(1, 1)[0])
     kinds = {
         model.residual.source_family(name, site) for site, (names, _) in recorder.weights.items() for name in names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from attnres_cli import discovery
 from attnres_cli.residual.arms import BASELINE
 from attnres_cli.residual.registry import scheme_names
+from tests.package_sources import MODULES, NAME_OF_A_SCHEME, SCHEMES, facts
 from tests.small import small_model
 
 ROOT = Path(__file__).parent.parent.parent
@@ -53,18 +53,9 @@ def test_the_page_says_what_it_equals_at_first(scheme: str) -> None:
 
 def test_no_scheme_is_named_outside_its_file() -> None:
     """In code: comments and docstrings may speak of them."""
-    names = set(scheme_names()) - WORDS
-    package = ROOT / "attnres_cli"
-    for path in sorted(package.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        docstrings = {
-            node.body[0].value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body
-            if isinstance(node.body[0], ast.Expr)
-        }
+    assert set(scheme_names()) == SCHEMES
+    for path in MODULES:
         own = path.stem.replace("_", "-") if path.parent.name == "schemes" else None
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
-                named = {name for name in names - {own} if re.search(rf"(?<![\w-]){name}(?![\w-])", node.value)}
-                assert not named, f"{path.relative_to(ROOT)}:{node.lineno} names {named}"
+        for line, value in facts(path).strings:
+            named = set(NAME_OF_A_SCHEME.findall(value)) - WORDS - {own}
+            assert not named, f"{path.relative_to(ROOT)}:{line} names {named}"

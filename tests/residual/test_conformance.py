@@ -16,6 +16,7 @@ from attnres_cli.residual.parameters import Role
 from attnres_cli.residual.protocol import Site, State
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.step import take_step
+from tests.shared_models import shared_model
 from tests.small import EVERY, FORMS, SCHEMES, VOCAB_SIZE, WITH_KNOBS, small_model, small_preset, tokens_and_targets
 
 # Where a test takes time with every sublayer, and more of them add nothing: two have all the places that there are.
@@ -23,15 +24,20 @@ TWO_BLOCKS = {"model.transformer_blocks": 2}
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 
 
-def stirred(residual: dict[str, Any], stir: float) -> LanguageModel:
-    """A model whose own parameters are not what they were at first; with sparsemax only a little, or it leaves out most
-    sources, and what hangs on them has no gradient and no effect."""
-    return small_model(residual, stir=0.05 if residual.get("normaliser") == "sparsemax" else stir)
+def stir_for(residual: dict[str, Any], stir: float) -> float:
+    """How far a scheme's own parameters are moved from what they are at first; with sparsemax only a little, or it
+    leaves out most sources, and what hangs on them has no gradient and no effect."""
+    return 0.05 if residual.get("normaliser") == "sparsemax" else stir
+
+
+def stirred(residual: dict[str, Any]) -> LanguageModel:
+    """To be looked at by several tests."""
+    return shared_model(residual, stir=stir_for(residual, 0.7))
 
 
 @every_scheme
 def test_shapes(residual: dict[str, Any]) -> None:
-    model = small_model(residual)
+    model = shared_model(residual)
     for sequences, length in [(1, 1), (3, 12)]:
         tokens, targets = tokens_and_targets(sequences, length)
         assert model(tokens).shape == (sequences, length, VOCAB_SIZE)
@@ -41,7 +47,7 @@ def test_shapes(residual: dict[str, Any]) -> None:
 @torch.no_grad()
 @every_scheme
 def test_no_token_sees_a_later_one(residual: dict[str, Any]) -> None:
-    model = stirred(residual, 0.7)
+    model = stirred(residual)
     tokens, _ = tokens_and_targets()
     before = model(tokens)
     for changed in (0, 5, 11):
@@ -55,7 +61,7 @@ def test_no_token_sees_a_later_one(residual: dict[str, Any]) -> None:
 @every_scheme
 def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
     """But those that the scheme declares dead, and all of those; frozen ones are the user's wish."""
-    model = stirred(residual, 0.3)
+    model = small_model(residual, stir=stir_for(residual, 0.3))
     model.loss(*tokens_and_targets()).backward()
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     without = {name for name, p in trained.items() if p.grad is None or not p.grad.any()}
@@ -66,7 +72,8 @@ def test_every_parameter_gets_a_gradient(residual: dict[str, Any]) -> None:
 
 @every_scheme
 def test_every_own_parameter_changes_the_output(residual: dict[str, Any]) -> None:
-    model = stirred(residual, 0.3)
+    """Each by itself, in a model of few sublayers: that those of a deeper one have an effect, their gradients say."""
+    model = small_model(residual, stir=stir_for(residual, 0.3), **TWO_BLOCKS)
     tokens, _ = tokens_and_targets()
     generator = torch.Generator().manual_seed(17)  # the same number everywhere would be nothing to a softmax
     with torch.no_grad():
@@ -82,7 +89,7 @@ def test_every_own_parameter_changes_the_output(residual: dict[str, Any]) -> Non
 
 @every_scheme
 def test_the_state_is_what_the_scheme_says(residual: dict[str, Any]) -> None:
-    model = small_model(residual)
+    model = shared_model(residual)
     lengths: list[int] = []
 
     class Lengths:
@@ -102,7 +109,7 @@ def test_the_state_is_what_the_scheme_says(residual: dict[str, Any]) -> None:
 
 @every_scheme
 def test_stated_cost_is_counted_cost(residual: dict[str, Any]) -> None:
-    model = small_model(residual)
+    model = shared_model(residual)
     assert model.residual.cost().parameters == parameters_by_part(model)["residual"]
 
 
@@ -177,7 +184,7 @@ def test_equals_at_first_what_it_says(residual: dict[str, Any]) -> None:
     model = small_model(residual, **exact)
     tokens, _ = tokens_and_targets()
     equal = model.residual.equals_at_initialisation
-    other = small_model({"scheme": equal or "prenorm"}, **exact)
+    other = shared_model({"scheme": equal or "prenorm"}, **exact)
     apart = float((model(tokens) - other(tokens)).abs().max())
     if equal is None:
         assert residual["scheme"] == "prenorm" or apart > 1e-9
@@ -222,14 +229,14 @@ def test_twenty_steps_lower_the_loss_and_equal_ten_and_ten_more(residual: dict[s
 @every_scheme
 def test_a_pickled_model_is_the_same_model(residual: dict[str, Any]) -> None:
     """torch.save of a whole model, and processes that are handed one, need it; so does a deep copy."""
-    model = small_model(residual, stir=0.5)
+    model = stirred(residual)
     tokens, _ = tokens_and_targets()
     assert torch.equal(pickle.loads(pickle.dumps(model))(tokens), model(tokens))
 
 
 @every_scheme
 def test_state_dict_round_trip(residual: dict[str, Any]) -> None:
-    source, target = small_model(residual, stir=0.7), small_model(residual, **{"train.seed": 9})
+    source, target = stirred(residual), small_model(residual, **{"train.seed": 9})
     target.load_state_dict(source.state_dict())
     tokens, _ = tokens_and_targets()
     assert torch.equal(source(tokens), target(tokens))
@@ -237,7 +244,7 @@ def test_state_dict_round_trip(residual: dict[str, Any]) -> None:
 
 @every_scheme
 def test_own_parameters_but_matrices_take_no_weight_decay(residual: dict[str, Any]) -> None:
-    model = small_model(residual)
+    model = shared_model(residual)
     for name, group in model.parameter_groups().items():
         if name.startswith("residual."):
             assert group.weight_decay == (group.role is Role.SCHEME_MATRIX)

@@ -6,17 +6,21 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from attnres_cli.errors import UserError
 from attnres_cli.residual.backends import choose_backend, load_backend
+from tests import forked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 CPU = torch.device("cpu")
+PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
 with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -24,35 +28,39 @@ with_triton = pytest.mark.skipif(
 )
 
 
-def passes(file: str, folder: Path, **environment: str) -> None:
+def from_nothing(*words: str, program: str, **streams: Any) -> subprocess.Popen[Any]:
+    return subprocess.Popen([sys.executable, "-c", program, *words], **streams)
+
+
+def passes(file: str, folder: Path, begin: Callable[..., subprocess.Popen[Any]], **environment: str) -> None:
     """Run a file of tests in its own process; fails with its output."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'inner'}", file]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**inherited, "TRITON_CACHE_DIR": str(folder / "cache"), **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+            patch.delenv(name)
+        for name, value in {"TRITON_CACHE_DIR": str(folder / "cache"), **environment}.items():
+            patch.setenv(name, value)
+        words = ["-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'inner'}", file]
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        process = begin(*words, program=PYTEST, cwd=ROOT, **streams)
+    out, _ = process.communicate()
+    assert process.returncode == 0, out
 
 
 @with_triton
 def test_the_numbers_in_the_interpreter(tmp_path: Path) -> None:
-    passes(str(HERE / "triton_numbers.py"), tmp_path, TRITON_INTERPRET="1", CUDA_VISIBLE_DEVICES="")
+    passes(str(HERE / "triton_numbers.py"), tmp_path, from_nothing, TRITON_INTERPRET="1", CUDA_VISIBLE_DEVICES="")
 
 
 @with_triton
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_the_numbers_on_the_gpu(tmp_path: Path) -> None:
-    passes(str(HERE / "triton_numbers.py"), tmp_path, TRITON_INTERPRET="0")
+    passes(str(HERE / "triton_numbers.py"), tmp_path, from_nothing, TRITON_INTERPRET="0")
 
 
 @with_triton
 def test_the_kernels_compile_for_gpus(tmp_path: Path) -> None:
-    passes(str(HERE / "triton_compilation.py"), tmp_path, TRITON_INTERPRET="0", CUDA_VISIBLE_DEVICES="")
+    begin = from_nothing if "TRITON_INTERPRET" in os.environ else forked.start  # where Triton may be loaded already
+    passes(str(HERE / "triton_compilation.py"), tmp_path, begin, TRITON_INTERPRET="0", CUDA_VISIBLE_DEVICES="")
 
 
 def test_the_cpu_refuses_it_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ Run by test_triton.py in a process of its own, because the interpreter has to be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +23,28 @@ EPSILON = 1e-12
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 KERNELS: Kernels = triton.kernels
 MIXED = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def functions_look_for_the_language_once() -> Iterator[None]:
+    """Only for speed. Whenever a kernel calls a function, the interpreter looks through triton.language for what it has
+    to put its own in place of; all but the first time it finds nothing to replace, and that is half of its work."""
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        yield
+        return
+    from triton import language
+    from triton.runtime.interpreter import InterpretedFunction
+
+    def call(function: Any, *arguments: Any, **named: Any) -> Any:
+        names = {id(value) for value in function.fn.__globals__.values()}
+        if any(id(module) in names and language.core.is_builtin(module.load) for module in (language, language.core)):
+            return looking(function, *arguments, **named)
+        return function.rewrite()(*arguments, **named)
+
+    looking = InterpretedFunction.__call__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(InterpretedFunction, "__call__", call)
+        yield
 
 
 def test_it_runs_here() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from attnres_cli.bench.interleaved import Interval
 from attnres_cli.report import paired_verdicts
 from attnres_cli.report.redrawn import compared_groups, share_of_draws, verdict_of, with_differences
 from attnres_cli.sweep import chain as chain_module
-from attnres_cli.sweep.chain import Chain, plant, time_link
+from attnres_cli.sweep.chain import Chain, Link, Say, plant, time_link
 from attnres_cli.sweep.results import Run, Sweep, SweepDirectory
 from tests.small import VOCAB_SIZE, small_preset
 
@@ -31,17 +33,42 @@ def silent(directory: SweepDirectory, sweep: Sweep) -> Iterator[Silent]:
     yield Silent()
 
 
-@pytest.fixture
-def said() -> list[str]:
-    return []
+def shortened(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    patch.chdir(folder)
+    patch.setattr(chain_module, "DRAWS", 200)
+    patch.setattr(chain_module, "SAMPLE_SECONDS", 0.01)
+
+
+def chain_in(folder: Path, say: Say) -> Chain:
+    return Chain(small_preset(**SIZE), folder / "runs", "x", folder / "planted", VOCAB_SIZE, silent, say, 1)
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A chain that was walked from nothing to its end in `folder`, where nothing changes any more."""
+
+    folder: Path
+    chain: Chain
+    links: list[Link]
+    said: list[str]
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Walked:
+    folder, said = tmp_path_factory.mktemp("walked"), list[str]()
+    chain = chain_in(folder, said.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNRES_CACHE", str(shared_cache))
+        shortened(patch, folder)
+        return Walked(folder, chain, list(chain.links()), said)
 
 
 @pytest.fixture
-def chain(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Chain:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(chain_module, "DRAWS", 200)
-    monkeypatch.setattr(chain_module, "SAMPLE_SECONDS", 0.01)
-    return Chain(small_preset(**SIZE), tmp_path / "runs", "x", tmp_path / "planted", VOCAB_SIZE, silent, said.append, 1)
+def chain(walked: Walked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chain:
+    """A chain that finds the runs of the walked one, in copies of its own."""
+    shortened(monkeypatch, tmp_path)
+    shutil.copytree(walked.chain.root, tmp_path / "runs")
+    return chain_in(tmp_path, lambda text: None)
 
 
 def shift(root: Path, group: str, change: float) -> None:
@@ -49,8 +76,8 @@ def shift(root: Path, group: str, change: float) -> None:
         plant(path, change)
 
 
-def test_every_link_holds(chain: Chain, said: list[str]) -> None:
-    links = {(link.check, link.what): link for link in chain.links()}
+def test_every_link_holds(walked: Walked) -> None:
+    links = {(link.check, link.what): link for link in walked.links}
     # Where the clock is a busy machine's, chance may fail it twice; that it is measured and judged is what is tested.
     time = links.pop(("A/A", "time of a step"))
     assert time.low is not None
@@ -68,10 +95,11 @@ def test_every_link_holds(chain: Chain, said: list[str]) -> None:
     assert links["repeat", "largest difference"].measured == 0
     found = links["power", "finds an effect"].measured
     assert found == pytest.approx(0.8, abs=0.08)
-    assert chain.groups[:3] == ["x-a", "x-a-again", "x-a"]
+    assert walked.chain.groups[:3] == ["x-a", "x-a-again", "x-a"]
+    assert [text for text in walked.said if "runs with seeds" in text]
     # What is there is not trained again, and the runs that copies were made of are as they were.
-    said.clear()
-    again = chain.links()
+    said: list[str] = []
+    again = chain_in(walked.folder, said.append).links()
     assert [next(again).measured for _ in range(2)] == [link.measured for link in list(links.values())[:2]]
     assert not said
 

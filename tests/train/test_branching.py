@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from attnres_cli.train.events import Event, Stepped
 from attnres_cli.train.loop import train
 from attnres_cli.train.schedule import constant_steps, learning_rate_factor
 from tests.small import small_preset
-from tests.train.test_resume import figures, final_tensors, interrupt_after, straight
+from tests.train.test_resume import copied, figures, final_tensors, interrupt_after, straight
 
 TOKENS_PER_STEP = 64
 WARMUP_STEPS = 3
@@ -50,6 +51,31 @@ def of_horizon(steps: int, residual: dict[str, Any] | None = None, **changes: An
             **changes,
         },
     )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNRES_CACHE", str(shared_cache))
+        yield tmp_path_factory.mktemp("branching")
+
+
+@pytest.fixture(scope="module")
+def trunk(folder: Path) -> RunDirectory:
+    """12 steps, of which 9 are constant; for reading."""
+    return trained(of_horizon(12), folder / "trunk")
+
+
+@pytest.fixture(scope="module")
+def from_scratch(folder: Path) -> RunDirectory:
+    """The 20 steps that a branch of `trunk` has to be; for reading."""
+    return straight(of_horizon(20), folder)
+
+
+@pytest.fixture
+def own_trunk(trunk: RunDirectory, tmp_path: Path) -> RunDirectory:
+    """A trunk that a test may damage."""
+    return copied(trunk, tmp_path / "trunk")
 
 
 class Counting:
@@ -110,8 +136,7 @@ def test_a_ladder_computes_the_shared_part_once(tmp_path: Path) -> None:
     assert constant == list(range(1, 10))
 
 
-def test_the_first_steps_are_the_trunks_rows_and_the_clock_goes_on(tmp_path: Path) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
+def test_the_first_steps_are_the_trunks_rows_and_the_clock_goes_on(tmp_path: Path, trunk: RunDirectory) -> None:
     branch = trained(of_horizon(20), tmp_path / "branch", Branch(trunk, 9))
     shared = [row for row in trunk.metrics() if row["kind"] != "event" and row["step"] <= 9]
     assert [row for row in branch.metrics() if row["kind"] != "event"][: len(shared)] == shared  # clocks, too
@@ -123,15 +148,16 @@ def test_the_first_steps_are_the_trunks_rows_and_the_clock_goes_on(tmp_path: Pat
     ]
 
 
-def test_the_manifest_says_where_it_comes_from(tmp_path: Path) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
-    branch = trained(of_horizon(20), tmp_path / "branch", Branch(trunk, 9))
-    state = json.loads((trunk.checkpoint_folder(9) / "state.json").read_text())
+def test_the_manifest_says_where_it_comes_from(
+    tmp_path: Path, own_trunk: RunDirectory, from_scratch: RunDirectory
+) -> None:
+    branch = trained(of_horizon(20), tmp_path / "branch", Branch(own_trunk, 9))
+    state = json.loads((own_trunk.checkpoint_folder(9) / "state.json").read_text())
     assert branch.manifest()["branched_from"] == {"run": "trunk", "step": 9, "digests": state["digests"]}
-    from_scratch = straight(of_horizon(20), tmp_path).manifest()
-    assert "branched_from" not in from_scratch
-    same = from_scratch.keys() - {"name", "created", "command"}
-    assert {key: branch.manifest()[key] for key in same} == {key: from_scratch[key] for key in same}
+    manifest = from_scratch.manifest()
+    assert "branched_from" not in manifest
+    same = manifest.keys() - {"name", "created", "command"}
+    assert {key: branch.manifest()[key] for key in same} == {key: manifest[key] for key in same}
 
 
 def test_the_checkpoint_before_the_decay_is_kept(tmp_path: Path) -> None:
@@ -152,18 +178,20 @@ def test_the_checkpoint_before_the_decay_outlives_an_interruption(tmp_path: Path
 
 
 @pytest.mark.parametrize("after", [10, 13, 19])
-def test_a_branch_can_be_interrupted_and_resumed_without_its_trunk(tmp_path: Path, after: int) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
+def test_a_branch_can_be_interrupted_and_resumed_without_its_trunk(
+    tmp_path: Path, own_trunk: RunDirectory, from_scratch: RunDirectory, after: int
+) -> None:
     preset = of_horizon(20)
     run = RunDirectory.create(tmp_path, "branch")
-    assert train(preset, run, branch=Branch(trunk, 9), on_event=interrupt_after(after)).status == "interrupted"
-    shutil.rmtree(trunk.path)
+    assert train(preset, run, branch=Branch(own_trunk, 9), on_event=interrupt_after(after)).status == "interrupted"
+    shutil.rmtree(own_trunk.path)
     assert train(preset, run, resume=True).status == "finished"
-    assert_same_run(run, straight(preset, tmp_path))
+    assert_same_run(run, from_scratch)
 
 
-def test_a_branch_killed_before_its_own_checkpoint_goes_on_from_the_trunks(tmp_path: Path) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
+def test_a_branch_killed_before_its_own_checkpoint_goes_on_from_the_trunks(
+    tmp_path: Path, trunk: RunDirectory, from_scratch: RunDirectory
+) -> None:
     preset = of_horizon(20)
     run = RunDirectory.create(tmp_path, "branch")
 
@@ -177,18 +205,17 @@ def test_a_branch_killed_before_its_own_checkpoint_goes_on_from_the_trunks(tmp_p
     counting = Counting()
     train(preset, run, resume=True, on_event=counting)
     assert counting.steps == list(range(10, 21))
-    assert_same_run(run, straight(preset, tmp_path))
+    assert_same_run(run, from_scratch)
 
 
-def test_the_trunk_keeps_its_files_when_the_branch_changes_its_own(tmp_path: Path) -> None:
+def test_the_trunk_keeps_its_files_when_the_branch_changes_its_own(tmp_path: Path, own_trunk: RunDirectory) -> None:
     """Checkpoints may share their bytes on disk; nothing that a branch does may reach the trunk."""
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
-    before = {path: path.read_bytes() for path in trunk.path.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in own_trunk.path.rglob("*") if path.is_file()}
     run = RunDirectory.create(tmp_path, "branch")
-    train(of_horizon(20), run, branch=Branch(trunk, 9), on_event=interrupt_after(9 + 1))
+    train(of_horizon(20), run, branch=Branch(own_trunk, 9), on_event=interrupt_after(9 + 1))
     train(of_horizon(20), run, resume=True)
     shutil.rmtree(run.path)
-    assert {path: path.read_bytes() for path in trunk.path.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in own_trunk.path.rglob("*") if path.is_file()} == before
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -205,37 +232,34 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
 
 @pytest.mark.parametrize(("changes", "step", "complaint"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_branch_that_would_not_be_the_same_run_is_refused_and_leaves_nothing(
-    tmp_path: Path, changes: dict[str, Any], step: int, complaint: str
+    tmp_path: Path, trunk: RunDirectory, changes: dict[str, Any], step: int, complaint: str
 ) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
     run = RunDirectory.create(tmp_path, "branch")
     with pytest.raises(UserError, match=complaint):
         train(of_horizon(20, **changes), run, branch=Branch(trunk, step))
     assert not run.path.exists()
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
-    weights = trunk.checkpoint_folder(9) / "model.safetensors"
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, own_trunk: RunDirectory) -> None:
+    weights = own_trunk.checkpoint_folder(9) / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
     run = RunDirectory.create(tmp_path, "branch")
     with pytest.raises(UserError, match="damaged: model.safetensors"):
-        train(of_horizon(20), run, branch=Branch(trunk, 9))
+        train(of_horizon(20), run, branch=Branch(own_trunk, 9))
     assert not run.path.exists()
 
 
-def test_another_text_is_refused(tmp_path: Path) -> None:
-    trunk = trained(of_horizon(12), tmp_path / "trunk")
-    manifest = trunk.manifest()
+def test_another_text_is_refused(tmp_path: Path, own_trunk: RunDirectory) -> None:
+    manifest = own_trunk.manifest()
     manifest["data"]["data_hash"] = "0" * 64
-    trunk.write_manifest(manifest)
+    own_trunk.write_manifest(manifest)
     with pytest.raises(UserError, match=r"data_hash was 000000000000"):
-        train(of_horizon(20), RunDirectory.create(tmp_path, "branch"), branch=Branch(trunk, 9))
+        train(of_horizon(20), RunDirectory.create(tmp_path, "branch"), branch=Branch(own_trunk, 9))
 
 
-def test_an_unfinished_trunk_will_do(tmp_path: Path) -> None:
+def test_an_unfinished_trunk_will_do(tmp_path: Path, from_scratch: RunDirectory) -> None:
     """A trunk that failed in its own decay still has what the others need."""
     trunk = RunDirectory.create(tmp_path, "trunk")
 
@@ -244,8 +268,7 @@ def test_an_unfinished_trunk_will_do(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     assert train(of_horizon(12), trunk, on_event=stop_in_the_decay).status == "interrupted"
-    preset = of_horizon(20)
-    assert_same_run(trained(preset, tmp_path / "branch", Branch(trunk, 9)), straight(preset, tmp_path))
+    assert_same_run(trained(of_horizon(20), tmp_path / "branch", Branch(trunk, 9)), from_scratch)
 
 
 @pytest.mark.parametrize("steps", [12, 16, 20, 24])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from safetensors.torch import load_file
 from attnres_cli.errors import ExitCode, UserError
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train.loop import train
+from tests import forked
 from tests.small import small_preset
 
 
@@ -46,13 +46,13 @@ def test_wrong_input_found_late_leaves_no_directory(tmp_path: Path) -> None:
 def test_out_of_memory_is_exit_code_5(tmp_path: Path) -> None:
     """6 GiB of address space are enough to start, not for matrices of 51 GB."""
     limit = 6 * 2**30
-    done = subprocess.run(
-        [sys.executable, "-m", "attnres_cli", "train", "cpu-tiny", "--steps", "2", "--name", "big", "--device", "cpu",
-         "--set", "model.d_model=65536", "--set", "train.micro_batch_sequences=2"],
-        cwd=tmp_path, capture_output=True, text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
-    )  # fmt: skip
-    assert done.returncode == ExitCode.OUT_OF_MEMORY, done.stderr
-    assert "Out of memory: 2 sequences of 64 tokens through 2 blocks of width 65536" in done.stderr
-    assert "train.micro_batch_sequences=1" in done.stderr
-    assert "Traceback" not in done.stderr
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit})); {forked.PROGRAM}"
+    words = ["train", "cpu-tiny", "--steps", "2", "--name", "big", "--device", "cpu"]
+    words += ["--set", "model.d_model=65536", "--set", "train.micro_batch_sequences=2"]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with forked.start(*words, program=limited, cwd=tmp_path, text=True, **piped) as process:
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == ExitCode.OUT_OF_MEMORY, said
+    assert "Out of memory: 2 sequences of 64 tokens through 2 blocks of width 65536" in said
+    assert "train.micro_batch_sequences=1" in said
+    assert "Traceback" not in said

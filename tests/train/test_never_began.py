@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train.beginning import start_of
 from attnres_cli.train.events import Event, Preparing
 from attnres_cli.train.loop import train
-from tests.cli.starting import ROOT
+from tests import forked
 from tests.small import small_preset
 
 CLOCKS = ("tokens_per_second", "step_seconds", "train_seconds", "eval_seconds")
@@ -54,15 +53,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def killed(place: str, name: str) -> RunDirectory:
     """What is left of `attnres train … --name NAME` when the process is killed at that place."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED_AT, PLACES[place], *COMMAND, "--name", name],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    words = (PLACES[place], *COMMAND, "--name", name)
+    with forked.start(*words, program=KILLED_AT, stderr=subprocess.PIPE, text=True) as process:
+        _, said = process.communicate(timeout=900)
+    assert process.returncode == -signal.SIGKILL, said
     return RunDirectory(Path("runs") / name)
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,13 @@ from safetensors.torch import load_file
 from attnres_cli.errors import UserError
 from attnres_cli.preset.reading import Preset, preset_from_dict
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.train.evaluation import Evaluation
 from attnres_cli.train.events import Event, Started, Stepped
 from attnres_cli.train.loop import train
+from tests import forked
 from tests.small import small_preset
 
+Whole = tuple[RunDirectory, Evaluation | None]
 CLOCKS = ("tokens_per_second", "step_seconds", "train_seconds", "eval_seconds")
 VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "baseline": ({"scheme": "prenorm"}, {}),
@@ -32,6 +34,11 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "block, bf16": ({"scheme": "attnres-block", "block_sublayers": 3}, {"train.precision": "bf16"}),
 }
+
+
+def preset_of(residual: dict[str, Any] | None = None, **changes: Any) -> Preset:
+    """20 steps of a model of two transformer blocks, evaluated every five."""
+    return small_preset(residual, **{"model.transformer_blocks": 2, "eval.every_steps": 5, **changes})
 
 
 def figures(run: RunDirectory) -> list[dict[str, Any]]:
@@ -48,6 +55,21 @@ def straight(preset: Preset, root: Path) -> RunDirectory:
     run = RunDirectory.create(root, "straight")
     train(preset, run)
     return run
+
+
+def copied(run: RunDirectory, folder: Path) -> RunDirectory:
+    """Its files in another folder, for a test that changes them."""
+    shutil.copytree(run.path, folder)
+    return RunDirectory(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, shared_cache: Path) -> Whole:
+    """`preset_of()` straight through, and its validation at the end; for reading."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTNRES_CACHE", str(shared_cache))
+        run = RunDirectory.create(tmp_path_factory.mktemp("whole"), "straight")
+        return run, train(preset_of(), run).evaluation
 
 
 def interrupt_after(step: int) -> Any:
@@ -68,7 +90,7 @@ def stop_at_once(event: Event) -> None:
 
 @pytest.mark.parametrize(("residual", "changes"), VARIANTS.values(), ids=VARIANTS.keys())
 def test_ten_steps_and_ten_more_are_twenty(tmp_path: Path, residual: dict[str, Any], changes: dict[str, Any]) -> None:
-    preset = small_preset(residual, **{"eval.every_steps": 5, "observe.every_steps": 10, **changes})
+    preset = preset_of(residual, **{"observe.every_steps": 10, **changes})
     whole = straight(preset, tmp_path)
     run = RunDirectory.create(tmp_path, "parts")
     assert train(preset, run, on_event=interrupt_after(10)).status == "interrupted"
@@ -84,10 +106,9 @@ def test_ten_steps_and_ten_more_are_twenty(tmp_path: Path, residual: dict[str, A
 
 def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) -> None:
     """A kill between checkpoints: the newest checkpoint is older than the newest metrics, and the last line is torn."""
-    preset = small_preset(**{"train.checkpoint_every_steps": 4, "eval.every_steps": 3})
+    preset = preset_of(**{"train.checkpoint_every_steps": 4, "eval.every_steps": 3})
     whole = straight(preset, tmp_path)
-    run = RunDirectory.create(tmp_path, "killed")
-    train(preset, run)
+    run = copied(whole, tmp_path / "killed")
     for folder in run.checkpoints():
         if not folder.name.endswith("000016"):
             shutil.rmtree(folder)
@@ -100,28 +121,26 @@ def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path) 
     assert run.status == "finished"
 
 
-def test_resuming_before_the_first_checkpoint_starts_over(tmp_path: Path) -> None:
-    preset = small_preset(**{"eval.every_steps": 5})
-    whole = straight(preset, tmp_path)
-    run = RunDirectory.create(tmp_path, "killed early")
-    train(preset, run)
-    shutil.rmtree(run.checkpoints()[0])
-    train(preset, run, resume=True)
-    assert figures(run) == figures(whole)
+def test_resuming_before_the_first_checkpoint_starts_over(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "killed early")
+    (only,) = run.checkpoints()
+    shutil.rmtree(only)
+    events: list[Event] = []
+    train(preset_of(), run, resume=True, on_event=events.append)
+    assert [event.step for event in events if isinstance(event, Stepped)] == list(range(1, 21))
+    assert figures(run) == figures(whole[0])
 
 
-def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
-    run = straight(small_preset(), tmp_path)
-    before = figures(run)
-    assert train(small_preset(), run, resume=True).status == "finished"
-    assert figures(run) == before
+def test_resuming_a_finished_run_changes_nothing(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "finished")
+    assert train(preset_of(), run, resume=True).status == "finished"
+    assert figures(run) == figures(whole[0])
 
 
-def test_resuming_a_finished_run_still_knows_its_loss(tmp_path: Path) -> None:
-    run = RunDirectory.create(tmp_path, "finished")
-    first = train(small_preset(), run)
-    assert first.evaluation is not None
-    assert train(small_preset(), run, resume=True).evaluation == first.evaluation
+def test_resuming_a_finished_run_still_knows_its_loss(tmp_path: Path, whole: Whole) -> None:
+    run, evaluation = whole
+    assert evaluation is not None
+    assert train(preset_of(), copied(run, tmp_path / "finished"), resume=True).evaluation == evaluation
 
 
 def test_other_data_is_refused_on_resume_and_leaves_the_run_as_it_was(tmp_path: Path) -> None:
@@ -130,7 +149,7 @@ def test_other_data_is_refused_on_resume_and_leaves_the_run_as_it_was(tmp_path: 
     text.mkdir()
     for number in range(40):
         (text / f"{number}.txt").write_text(f"file {number}: " + "the quick brown fox. " * (10 + number))
-    values = small_preset().to_dict()
+    values = preset_of().to_dict()
     values["data"] = {"corpus": "text", "files": [str(text / "*.txt")], "tokenizer": "bytes"}
     preset = preset_from_dict(values, "on text")
     run = RunDirectory.create(tmp_path, "on text")
@@ -141,18 +160,18 @@ def test_other_data_is_refused_on_resume_and_leaves_the_run_as_it_was(tmp_path: 
     assert (run.status, run.read_state()["step"]) == ("interrupted", 5)
 
 
-def test_saving_the_same_step_again_never_takes_the_only_checkpoint_away(tmp_path: Path) -> None:
-    run = straight(small_preset(), tmp_path)
+def test_saving_the_same_step_again_never_takes_the_only_checkpoint_away(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "finished")
     folder = run.checkpoints()[-1]
     written = (folder / "model.safetensors").stat().st_ino
-    train(small_preset(), run, resume=True, on_event=None)
-    preset = small_preset(**{"train.horizon_tokens": 40 * 64})
+    train(preset_of(), run, resume=True, on_event=None)
+    preset = preset_of(**{"train.horizon_tokens": 40 * 64})
     train(preset, run, resume=True, on_event=stop_at_once)
     assert (folder / "model.safetensors").stat().st_ino == written
 
 
-def test_the_seed_changes_the_losses_and_nothing_else_does(tmp_path: Path) -> None:
-    first, again, other = (straight(small_preset(**{"train.seed": seed}), tmp_path) for seed in (0, 0, 1))
+def test_the_seed_changes_the_losses_and_nothing_else_does(tmp_path: Path, whole: Whole) -> None:
+    first, again, other = whole[0], *(straight(preset_of(**{"train.seed": seed}), tmp_path) for seed in (0, 1))
     assert figures(first) == figures(again)
     assert figures(first) != figures(other)
 
@@ -160,13 +179,13 @@ def test_the_seed_changes_the_losses_and_nothing_else_does(tmp_path: Path) -> No
 def test_micro_batches_change_only_the_rounding(tmp_path: Path) -> None:
     losses = []
     for size in (1, 4):
-        run = straight(small_preset(**{"train.micro_batch_sequences": size}), tmp_path)
+        run = straight(preset_of(**{"train.micro_batch_sequences": size}), tmp_path)
         losses.append([row["loss"] for row in run.train_rows()])
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_only_two_checkpoints_are_kept(tmp_path: Path) -> None:
-    run = straight(small_preset(**{"train.checkpoint_every_steps": 3}), tmp_path)
+    run = straight(preset_of(**{"train.checkpoint_every_steps": 3}), tmp_path)
     assert [folder.name for folder in run.checkpoints()] == ["step-000018", "step-000020"]
 
 
@@ -176,29 +195,28 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
-    run = straight(small_preset(), tmp_path)
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "finished")
     damage(run.checkpoints()[-1] / "optimizer.safetensors")
     with pytest.raises(UserError, match=r"damaged: optimizer.safetensors"):
-        train(small_preset(), run, resume=True)
+        train(preset_of(), run, resume=True)
 
 
-def test_a_missing_optimiser_is_a_sentence(tmp_path: Path) -> None:
-    run = straight(small_preset(), tmp_path)
+def test_a_missing_optimiser_is_a_sentence(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "finished")
     (run.checkpoints()[-1] / "optimizer.safetensors").unlink()
     with pytest.raises(UserError, match="damaged"):
-        train(small_preset(), run, resume=True)
+        train(preset_of(), run, resume=True)
 
 
-def test_another_models_checkpoint_is_refused(tmp_path: Path) -> None:
-    run = straight(small_preset(), tmp_path)
+def test_another_models_checkpoint_is_refused(tmp_path: Path, whole: Whole) -> None:
+    run = copied(whole[0], tmp_path / "finished")
     with pytest.raises(UserError, match="does not fit this model"):
-        train(small_preset(**{"model.d_model": 24}), run, resume=True)
+        train(preset_of(**{"model.d_model": 24}), run, resume=True)
 
 
 # ------------------------------------------------------------------ through the program, with real signals
 
-PROGRAM = [sys.executable, "-m", "attnres_cli"]
 LONG = [
     "train",
     "cpu-tiny",
@@ -212,7 +230,7 @@ LONG = [
 
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*PROGRAM, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return forked.start(*words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for_step(run: RunDirectory, step: int, process: subprocess.Popen[str]) -> None:

@@ -24,8 +24,10 @@ def test_one_step_for_real(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    context = load_preset(name).model.context_tokens
-    small = ["--set", f"eval.tokens={context}", "--set", "observe.probe_sequences=1"]
+    preset = load_preset(name)
+    small = ["--set", f"eval.tokens={preset.model.context_tokens}", "--set", "observe.probe_sequences=1"]
+    if hasattr(preset.data, "documents"):
+        small += ["--set", "data.documents=4000"]
     assert run(["train", name, "--steps", "1", "--residual", "attnres-block", "--json", *small]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["status"], printed["step"]) == ("finished", 1)
@@ -48,7 +50,13 @@ def test_one_step_of_shapes(name: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("name", ON_GPU)
-def test_plan(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_for_large_machines_plan_anywhere(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["plan", name, "--residual", "attnres-block", "--no-calibrate", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["schema"] == "attnres.plan/1"
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["schema"] == "attnres.plan/1"
+    (arm,) = plan["arms"]
+    assert arm["memory_bytes"] > 2**30
+    assert arm["smallest_mean_square"] is None

@@ -6,6 +6,7 @@ versions of Python, so runs record its hash.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import sysconfig
@@ -122,10 +123,13 @@ def _python_files(folder: Path, everything: bool) -> Iterator[str]:
                 yield name if below == "." else f"{below}/{name}"
 
 
-def _installed_packages() -> list[str]:
+@functools.cache
+def _installed_packages() -> tuple[str, ...]:
+    """Their import names, in a look through what is installed that takes a tenth of a second: one for all packages that
+    are not there."""
     from importlib.metadata import packages_distributions
 
-    return list(packages_distributions())
+    return tuple(packages_distributions())
 
 
 def _no_sources(what: str, where: str) -> UserError:

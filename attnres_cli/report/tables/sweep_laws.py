@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from attnres_cli.analysis.power_law import (
 from attnres_cli.report.sweep_results import Results
 from attnres_cli.report.table import ABSENT, Cell, Column, Row, Table
 
+# Tables, the chart and JSON show the same laws, whose thousands of draws are fitted once.
+_law_with_intervals = functools.lru_cache(maxsize=64)(law_with_intervals)
+_compare_laws = functools.lru_cache(maxsize=64)(compare_laws)
 # One PFLOP/s for a day, the unit of the paper's C.
 FLOPS_PER_PFLOP_S_DAY = 8.64e19
 
@@ -53,7 +57,7 @@ class Laws:
         with_floor = len(cells) >= FEWEST_SIZES_WITH_IRREDUCIBLE
         points = {label: _points(results, label, cells) for label in results.labels}
         fitted = {
-            label: law_with_intervals(each.compute, _values(each), irreducible=with_floor)
+            label: _law_with_intervals(each.compute, _values(each), irreducible=with_floor)
             for label, each in points.items()
         }
         reference = points[results.labels[0]]
@@ -61,7 +65,7 @@ class Laws:
         for label in results.labels[1:]:
             # Both laws over the reference's compute; what the scheme itself costs more is taken off afterwards.
             ours = points[label]
-            found = compare_laws(
+            found = _compare_laws(
                 reference.compute, _values(reference), _values(ours), at=reference.compute[-1], irreducible=with_floor
             ).multiplier
             dearer = ours.compute[-1] / reference.compute[-1]
@@ -127,8 +131,8 @@ def _points(results: Results, label: str, cells: list[str]) -> Points:
     return Points(compute, tuple(results.losses(cell, label) for cell in cells))
 
 
-def _values(points: Points) -> list[list[float]]:
-    return [[by_seed[seed] for seed in sorted(by_seed)] for by_seed in points.losses]
+def _values(points: Points) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(by_seed[seed] for seed in sorted(by_seed)) for by_seed in points.losses)
 
 
 def _cell(found: Estimate | None, decimals: int) -> Cell:
