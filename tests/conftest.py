@@ -6,6 +6,8 @@ import atexit
 import gc
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # What a test writes need not survive a power cut, and waiting for the disk is most of what a short run takes.
 os.fsync = lambda fd: None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a fresh clone the operators are built while the processes of pytest-xdist collect the tests; otherwise all of
+    them would wait for one compiler afterwards. They wait for the build's own lock where it takes longer."""
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
+    if is_one_of_many or not session.config.getoption("numprocesses", None):
+        return
+    if not any(Path(os.environ["ATTNRES_NATIVE_CACHE"]).glob("*.so")):
+        build = [sys.executable, "-c", "from attnres_cli.native import build; build.load()"]
+        running = subprocess.Popen(build, cwd=Path(__file__).parent.parent, stderr=subprocess.DEVNULL)
+        session.config.add_cleanup(lambda: running.wait() and None)
 
 
 def pytest_collection_finish() -> None:
