@@ -15,12 +15,12 @@ TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TEST_PROCESSES = -n $(shell $(BIN)/python -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))') --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-traced test-slow search check format clean
+.PHONY: help install demo test test-slow search check format clean
 
 help:
 	@echo "make demo     train baseline and Attention Residuals on real text, and compare them (minutes)"
-	@echo "make test     run the tests; make test-traced those that go through torch.compile, make test-slow those that"
-	@echo "              take long: every scheme deep, and through the real compiler"
+	@echo "make test     run the tests; make test-slow those that take long: every scheme deep, and through the real"
+	@echo "              compiler"
 	@echo "make search   run the property tests on examples that nobody has tried yet"
 	@echo "make check    lint, formatting and types"
 	@echo "make format   put the formatting right"
@@ -46,10 +46,6 @@ demo: $(INSTALLED)
 
 test: $(DEVELOPING)
 	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES)
-
-# That every scheme compiles without a graph break; tracing takes torch a second or two each time.
-test-traced: $(DEVELOPING)
-	@$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -q $(TEST_PROCESSES) -m "traced and not slow"
 
 # Every scheme 48 transformer blocks deep, and through the real compiler.
 test-slow: $(DEVELOPING)

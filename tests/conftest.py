@@ -44,7 +44,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if not any(Path(os.environ["ATTNRES_NATIVE_CACHE"]).glob("*.so")):
         build = [sys.executable, "-c", "from attnres_cli.native import build; build.load()"]
         running = subprocess.Popen(build, cwd=Path(__file__).parent.parent, stderr=subprocess.DEVNULL)
-        session.config.add_cleanup(lambda: running.wait() and None)
+        session.config.add_cleanup(lambda: _end(running))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.wait()
 
 
 def pytest_collection_finish() -> None:

@@ -187,7 +187,6 @@ def test_attention_under_autocast_reads_a_cache_in_its_own_dtype() -> None:
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.traced
 @torch.no_grad()
 def test_decoding_compiles_without_a_graph_break_and_not_anew_for_every_token() -> None:
     from torch._dynamo.testing import CompileCounter

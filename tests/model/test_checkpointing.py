@@ -72,7 +72,6 @@ def test_a_block_representation_is_kept_once() -> None:
     assert sum(1 for elements in kept_for_backward(model).values() if elements == rows) <= 5 + 3
 
 
-@pytest.mark.traced
 @pytest.mark.parametrize("scheme", ["prenorm", "attnres-block"])
 def test_it_compiles(scheme: str) -> None:
     torch._dynamo.reset()

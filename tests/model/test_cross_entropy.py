@@ -124,7 +124,6 @@ def compiled(hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor) 
     return found
 
 
-@pytest.mark.traced
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_compiled_it_is_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
     hidden, weight, targets = inputs(dtype)
@@ -136,7 +135,6 @@ def test_compiled_it_is_the_same_to_the_last_bit(dtype: torch.dtype) -> None:
         assert torch.equal(compiled(hidden, weight, targets), expected)
 
 
-@pytest.mark.traced
 def test_compiled_the_products_are_in_the_autocast_dtype() -> None:
     hidden, weight, targets = inputs(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -147,7 +145,6 @@ def test_compiled_the_products_are_in_the_autocast_dtype() -> None:
         assert torch.equal(a, b)
 
 
-@pytest.mark.traced
 def test_compiled_no_tensor_is_as_large_as_the_logits() -> None:
     """Of either graph, forward and backward; nor is one kept in between."""
     sizes: list[int] = []

@@ -65,7 +65,6 @@ def test_every_operator_is_checked() -> None:
     assert set(CALLS) == {name.removeprefix("attnres::") for name in operators.names()}
 
 
-@pytest.mark.traced
 def test_torch_compile_sees_them() -> None:
     """Without a graph break, as one call of the graph."""
     torch._dynamo.reset()

@@ -162,7 +162,6 @@ TRACED = [
 ]
 
 
-@pytest.mark.traced
 @pytest.mark.parametrize("residual", TRACED)
 def test_no_graph_break(residual: dict[str, Any]) -> None:
     """Forward and backward are traced in one go. The partitioner is not the subject; this one is the quicker."""

@@ -206,7 +206,6 @@ def test_half_precision_keeps_a_wide_state() -> None:
     assert written == [torch.float32] * 2 * LAYERS
 
 
-@pytest.mark.traced
 def test_it_compiles_without_a_graph_break() -> None:
     model = build(dtype=torch.float32, num_hidden_layers=2)
     stir(wrap_huggingface(model, "attnres-block", num_blocks=2))
