@@ -13,6 +13,7 @@ from attnres_cli.preset.schema import SECTIONS
 from attnres_cli.preset.toml import parse
 from attnres_cli.runs.fairness import (
     FIELDS,
+    Facts,
     Rule,
     allowed_differences,
     differences,
@@ -88,6 +89,14 @@ def rules_of(tmp_path: Path, change: dict[str, Any] | None = None, **others: Any
     assert unfair | allowed == {difference.key for difference in found}
     assert not unfair & allowed
     return {difference.key: difference.rule for difference in found}
+
+
+def test_differences_come_in_the_order_of_the_list_and_then_of_the_presets() -> None:
+    listed = ["train.seed", "model.d_model", "train.learning_rate"]
+    keys = [field.key for field in FIELDS if field.key in listed]
+    assert len(keys) == len(listed)
+    a, b = (Facts(dict.fromkeys(["train.unheard_of", "model.of_later", *reversed(keys)], n)) for n in (1, 2))
+    assert [each.key for each in differences(a, b)] == [*keys, "train.unheard_of", "model.of_later"]
 
 
 def test_repetitions_differ_in_nothing(tmp_path: Path) -> None:
