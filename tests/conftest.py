@@ -55,7 +55,7 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay to the end: the garbage collector need not look through them every time."""
     gc.collect()
     gc.freeze()
-    # Looked through once more when the interpreter ends, and not by every look for leaks that pytest takes before.
+    # Until the interpreter ends, not before the collections that pytest makes at the end of the session.
     atexit.register(gc.unfreeze)
 
 

@@ -33,8 +33,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def start(*words: str, program: str = PROGRAM, cwd: Path | None = None, **streams: Any) -> subprocess.Popen[Any]:
-    """`attnres` with these words. program: Python that runs instead. streams: further arguments of `Popen`."""
-    kind = _Forked if sys.platform == "linux" else subprocess.Popen
+    """`attnres` with these words. program: Python that runs instead. streams: further arguments of `Popen`.
+
+    Not forked where libraries start threads as soon as they are imported: a fork has none of them.
+    """
+    one_thread = os.environ.get("OMP_NUM_THREADS") == "1"
+    kind = _Forked if sys.platform == "linux" and one_thread else subprocess.Popen
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return kind([sys.executable, "-c", program, *words], cwd=cwd or Path.cwd(), env=environment, **streams)
 
@@ -42,8 +46,15 @@ def start(*words: str, program: str = PROGRAM, cwd: Path | None = None, **stream
 class _Forked(subprocess.Popen[Any]):
     """A `Popen` of `python -c PROGRAM WORDS` that only begins differently."""
 
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        """A test that fails, or has waited long enough, does not wait for the end."""
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *rest)
+
     def _execute_child(self, args: list[str], *rest: Any) -> None:
-        _, _, _, _, cwd, env, _, _, _, *ends = rest
+        _, preexec, close, passed, cwd, env, _, _, shell, *ends = rest
+        assert (preexec, close, tuple(passed), shell) == (None, True, (), False), "a fork has no such settings"
         read, _, _, written, _, said = ends[:6]
         request = json.dumps({"program": args[2], "words": args[3:], "cwd": str(cwd), "environment": env}).encode()
         assert len(request) < MOST_BYTES
@@ -52,7 +63,8 @@ class _Forked(subprocess.Popen[Any]):
         _adopt_orphans(True)
         try:
             socket.send_fds(server, [request], streams)
-            self.pid = int(server.recv(64))
+            self.pid = int(server.recv(64) or 0)
+            assert self.pid, "nothing was forked; what the process that forks said stands above"
         finally:
             _adopt_orphans(False)
         self._child_created = True
@@ -71,7 +83,7 @@ def _server() -> socket.socket:
     process = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(theirs.fileno())],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],
     )
@@ -108,9 +120,10 @@ def serve(number: int) -> None:
                     _become(json.loads(request), streams)
                 os.write(telling, str(pid).encode())
                 os._exit(0)
+            os.close(telling)  # or, should the one between fail, there would be no end of waiting for it
             os.waitpid(between, 0)
-            asked.send(os.read(told, 64))
-            for each in (told, telling, *streams):
+            asked.send(os.read(told, 64) or b"0")
+            for each in (told, *streams):
                 os.close(each)
 
 

@@ -12,18 +12,21 @@ from tests.small import small_model
 
 def shared_model(residual: dict[str, Any], **asked: Any) -> LanguageModel:
     """`small_model(residual, **asked)`, the same object for everybody: not to be changed, not to be given gradients."""
-    model, versions = _built(json.dumps((residual, asked)))
-    assert versions == _versions(model), "a test has changed a shared model"
+    model, state = _built(json.dumps((residual, asked)))
+    assert state == _state(model), "a test has changed a shared model"
     return model
 
 
 @cache
-def _built(wanted: str) -> tuple[LanguageModel, list[int]]:
+def _built(wanted: str) -> tuple[LanguageModel, list[tuple[object, ...]]]:
     residual, asked = json.loads(wanted)
     model = small_model(residual, **asked)
-    return model, _versions(model)
+    return model, _state(model)
 
 
-def _versions(model: LanguageModel) -> list[int]:
-    """One number per parameter that grows with every change in place; -1 where there is a gradient."""
-    return [parameter._version if parameter.grad is None else -1 for parameter in model.parameters()]
+def _state(model: LanguageModel) -> list[tuple[object, ...]]:
+    """What a test could leave changed, per parameter, values included."""
+    return [
+        (model.training, each.requires_grad, each.grad is None, each._version, float(each.detach().sum()))
+        for each in model.parameters()
+    ]

@@ -74,8 +74,8 @@ RUNNABLE = [document for document in DOCUMENTS if any(command.runs for command i
 
 @pytest.fixture
 def short_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans, dry runs and benches time steps; here it does not matter how well. Nor does how long or on how much
-    schemes are held to what they equal: tests/verify/ does it in full."""
+    """Plans, dry runs and benches time steps; here it does not matter how well. Checks of `attnres verify` take few
+    steps and small batches; tests/verify/ has them whole."""
     monkeypatch.setattr("attnres_cli.bench.calibrate.SECONDS", 0.05)
     for module in ("payload", "operator"):
         monkeypatch.setattr(f"attnres_cli.bench.{module}.SAMPLE_SECONDS", 0.0)
@@ -124,12 +124,13 @@ def execute(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Run one line; in this process where it is nothing but a call of the program, for torch to load only once."""
     call = CALL.fullmatch(QUOTED.sub(lambda quoted: "_" * len(quoted[0]), line))
     if call is None:
-        return in_a_shell(line)
+        code, printed, said = in_a_shell(line)
+        return code, printed + said
     source, words, file = (line[slice(*call.span(part))] for part in ("source", "call", "file"))
     with pytest.MonkeyPatch.context() as patch:
         if source:
-            code, piped = in_a_shell(source)
-            assert code == 0, piped
+            code, piped, said = in_a_shell(source)
+            assert code == 0, said
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped.encode()), encoding="utf-8"))
         code = run(shlex.split(words)[1:])
     streams = capsys.readouterr()
@@ -138,11 +139,12 @@ def execute(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     return code, streams.out + streams.err
 
 
-def in_a_shell(line: str) -> tuple[int, str]:
+def in_a_shell(line: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr)"""
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False, timeout=300
     )
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 NOT_RUN = [command for document in DOCUMENTS for command in commands(document) if not command.runs]

@@ -37,7 +37,7 @@ def build_model(
     config = preset.model
     with torch.device(device), _WithoutInitialValues():
         model = LanguageModel(config, build_residual(preset.residual, geometry_of(config)), vocab_size)
-    if dtype != torch.get_default_dtype():
+    if any(parameter.dtype != dtype for parameter in model.parameters()):
         model.to(dtype)
     if native:
         if torch.device(device).type == "cpu":

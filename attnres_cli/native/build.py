@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -148,7 +147,7 @@ def _source_files() -> list[Path]:
 def _build(compiler: str, library: Path, *, second_attempt: bool) -> str | None:
     """Compile, link, and put the library in place at once; or why that failed.
 
-    The units are compiled at the same time where there is more than one core.
+    The units are compiled at the same time.
     """
     torch_folder = Path(torch.__file__).parent
     try:
@@ -162,11 +161,10 @@ def _build(compiler: str, library: Path, *, second_attempt: bool) -> str | None:
             # Without -fopenmp when linking: the OpenMP runtime in use is the one that libtorch_cpu brings along.
             libraries = [f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-lc10"]
             link = [compiler, "-shared", *compiled, "-o", str(built), *libraries]
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                for what, each in (("compile", commands), ("link", [link])):
-                    for done in list(pool.map(_run, each)):
-                        if done.returncode != 0:
-                            return f"the C++ operators do not {what}: {_first_error(done.stderr)}"
+            for what, each in (("compile", commands), ("link", [link])):
+                for code, said in _side_by_side(each):
+                    if code != 0:
+                        return f"the C++ operators do not {what}: {_first_error(said)}"
             kept.keep(built, library, second_attempt=second_attempt)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the C++ operators could not be built: {error}"
@@ -175,15 +173,25 @@ def _build(compiler: str, library: Path, *, second_attempt: bool) -> str | None:
 
 def units() -> dict[str, str]:
     """The translation units, by name. The operators are one: torch's headers take as long as they do. Their
-    registration is another, because its header takes longer than all others, and the operators do without it."""
+    registration is another, because its header takes as long to read as all others together, and they do without."""
     sources = [path.name for path in _source_files() if path.suffix == ".cpp"]
     registration = "library.cpp"
     of_each = {"operators": [name for name in sources if name != registration], "registration": [registration]}
     return {unit: "".join(f'#include "{name}"\n' for name in names) for unit, names in of_each.items()}
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=_BUILD_SECONDS)
+def _side_by_side(commands: list[list[str]]) -> list[tuple[int, str]]:
+    """(exit code, what it said on stderr) of each. None goes on when this process is interrupted, or waits too long."""
+    running: list[subprocess.Popen[str]] = []
+    try:
+        for command in commands:
+            running.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
+        said = [process.communicate(timeout=_BUILD_SECONDS)[1] for process in running]
+        return [(process.returncode, text) for process, text in zip(running, said, strict=True)]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def _includes() -> list[str]:

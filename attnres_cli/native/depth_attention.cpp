@@ -289,7 +289,7 @@ std::tuple<Tensor, Tensor> source_backward(
   });
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (by_matrix_product) {
-    dvalues.view({group * tokens, d}).addmm_(coefficients.view({group * tokens, n}), stack(queries));
+    dvalues.view({group * tokens, d}).addmm_(coefficients.view({group * tokens, n}), attnres::stack(queries));
   }
   Tensor dqueries = coefficients[0].t().mm(values[0].to(wide.dtype()));
   for (int64_t which = 1; which < group; ++which) {

@@ -1,5 +1,5 @@
 // Registers the operators with torch; operators.py has their signatures. Compiled by itself, at the same time as the
-// rest: the header of the registration takes as long as all others together.
+// rest: the header of the registration takes as long to read as all others together.
 #include "operators.h"
 
 #include <torch/library.h>

@@ -48,7 +48,7 @@ Tensor swiglu(const Tensor& gate_up) {
 // With s = σ(gate) and a = gate s: a' = s + a (1 - s).
 Tensor swiglu_backward(const Tensor& grad, const Tensor& gate_up) {
   const int64_t tokens = gate_up.size(0), d = gate_up.size(1) / 2;
-  Tensor result = empty_like(gate_up);
+  Tensor result = attnres::empty_like(gate_up);
   AT_DISPATCH_FLOATING_TYPES(computed_in(gate_up), "attnres::swiglu_backward", [&] {
     using A = scalar_t;
     const Matrix from(gate_up), grads(grad);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ SEED = "train.seed"
 HORIZON = "train.horizon_tokens"
 
 
-def notes_of(request: Request, *, seeds: Iterable[int] = ()) -> list[str]:
+def notes_of(request: Request, *, seeds: Collection[int] = ()) -> list[str]:
     """What the user should know of the preset, and of an arm on it: what changes nothing at these sizes, and which of
     the seeds that a verdict is to rest on chose values of it."""
 

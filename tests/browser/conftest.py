@@ -97,6 +97,7 @@ class Tab:
         """The page of this file, loaded anew unless it is the one that is open. Returns whether it was loaded."""
         if self.path == path:
             return False
+        self.path = None
         self.page.goto("about:blank")
         for each in (self.said, self.requests, self.dialogs):
             each.clear()

@@ -39,6 +39,7 @@ def working_in(folder: Path, cache: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("ATTNRES_CACHE", str(cache))
+        patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setenv("XDG_CONFIG_HOME", str(cache / "no-user-configuration"))
         for name in ("ATTNRES_RUNS", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
             patch.delenv(name, raising=False)

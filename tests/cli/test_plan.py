@@ -70,7 +70,7 @@ def test_arms_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
 def test_blocks_are_found_whichever_scheme_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     for order in (("attnres-full", "attnres-block"), ("attnres-block", "attnres-full")):
         words = [word for scheme in order for word in ("--residual", scheme)]
-        shallow = ("--set", "model.transformer_blocks=4")  # of one sublayer each; the depth is not the question
+        shallow = ("--set", "model.transformer_blocks=4")  # eight blocks of one sublayer; the depth is not the question
         table = plan_json(capsys, "cpu-deep", *words, *shallow, "--no-calibrate")["memory_accesses"]
         assert (table["blocks"], table["blocks_are_the_arms"]) == (8, True)
 

@@ -24,7 +24,7 @@ from tests.small import EVERY, RESIDUALS, VOCAB_SIZE, small_model, small_preset,
 
 every_scheme = pytest.mark.parametrize("residual", EVERY.values(), ids=EVERY.keys())
 CONTEXT = 16
-# Of as many tokens as fit.
+# Of SHORT tokens, for a cache that they fill.
 PARTS = {"at once": [7], "one by one": [1] * 7, "1 + 3 + rest": [1, 3, 3], "a token between": [4, 1, 2]}
 SHORT = 7
 HEADS = {
@@ -59,7 +59,7 @@ def read_in_parts(model: LanguageModel, tokens: Tensor, parts: list[int]) -> Ten
 @every_scheme
 def test_parts_equal_the_whole(residual: dict[str, Any], heads: dict[str, int]) -> None:
     model = small_model(residual, stir=0.7, **{"model.transformer_blocks": 2}, **heads)
-    tokens, _ = tokens_and_targets(3, SHORT)
+    tokens, _ = tokens_and_targets(5, SHORT)  # more tokens than one chunk of a kernel
     whole = model(tokens)
     for name, parts in PARTS.items():
         torch.testing.assert_close(

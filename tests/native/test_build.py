@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -110,6 +111,34 @@ def test_processes_that_start_together_build_once(tmp_path: Path) -> None:
 
 
 @needs_gcc
+def test_an_interrupt_ends_the_compilers_too(tmp_path: Path) -> None:
+    """Sent to the process alone, as `kill` and `timeout` do, while it waits for compilers that never end. It does wait
+    when the first of them has got rid of more than fits into a pipe."""
+    found = build.find_compiler()
+    assert found is not None
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    begun = os.open(pipe, os.O_RDWR)
+    first, *_ = build.units()
+    never_ends = f"""[ "$1" = --version ] && exec {found[0]} --version
+case "$*" in *{first}.cpp*) yes | head -c 200000 >&2;; esac
+echo $$ > {pipe}; read line < {tmp_path}/never"""
+    os.mkfifo(tmp_path / "never")
+    with started(tmp_path / "built", CXX=program(tmp_path / "g++", never_ends)) as process:
+        compilers: list[int] = []
+        while len(compilers) < len(build.units()):
+            compilers += [int(line) for line in os.read(begun, 4096).split()]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    os.close(begun)
+    assert process.returncode != 0
+    for compiler in compilers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(compiler, 0)
+    assert not list((tmp_path / "built").glob("*.so"))
+
+
+@needs_gcc
 @pytest.mark.usefixtures("anew")
 def test_what_was_built_is_not_built_again(capfd: pytest.CaptureFixture[str]) -> None:
     built = {path: path.stat().st_mtime_ns for path in build.cache_folder().glob("*.so")}
@@ -160,12 +189,17 @@ def test_another_compiler_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("anew")
+@pytest.mark.parametrize("unit", build.units())
 def test_a_compiler_that_fails_is_quoted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """Whichever of the units it fails on."""
     broken = program(
         tmp_path / "g++",
-        'if [ "$1" = --version ]; then echo g++ 99; else echo "x.h:1: error: no such header" >&2; exit 1; fi',
+        f"""case "$*" in
+--version) echo g++ 99;;
+*{unit}.cpp*) echo "x.h:1: error: no such header" >&2; exit 1;;
+esac""",
     )
     monkeypatch.setenv("CXX", broken)
     monkeypatch.setenv(build.FOLDER_VARIABLE, str(tmp_path / "built"))

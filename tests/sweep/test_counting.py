@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from attnres_cli.model.counting import non_embedding_parameters, training_flops_per_token
 from attnres_cli.sweep.counting import counts_of
 from tests.small import RESIDUALS, VOCAB_SIZE, small_model, small_preset
 
 
-@pytest.mark.parametrize("residual", ["prenorm", "full", "3 blocks"])
+@pytest.mark.parametrize("residual", RESIDUALS)
 @pytest.mark.parametrize("changes", [{}, {"model.transformer_blocks": 3}, {"model.d_ff": 40}])
 def test_counts_are_those_of_the_model(residual: str, changes: dict[str, Any]) -> None:
     found = counts_of(small_preset(RESIDUALS[residual], **changes), VOCAB_SIZE)
     model = small_model(RESIDUALS[residual], **changes)
     assert found.parameters == sum(each.numel() for each in model.parameters())
+    assert found.non_embedding_parameters == non_embedding_parameters(model)
+    assert found.training_flops_per_token == training_flops_per_token(model, model.config.context_tokens)
     other_rate = small_preset(RESIDUALS[residual], **changes, **{"train.learning_rate": 0.5, "train.seed": 3})
     assert counts_of(other_rate, VOCAB_SIZE) == found
 
