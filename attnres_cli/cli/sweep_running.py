@@ -45,6 +45,8 @@ def start(
     for note in notes_of(request, seeds=request.seed_values):
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, kind_of(request.kind).GROWING)
+    if found.note is not None:
+        typer.echo(f"note: {found.note}", err=True)
     typer.echo("planning; timing a few training steps …", err=True)
     sweep, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]), dry_run=dry_run)
     if dry_run:

@@ -129,6 +129,8 @@ def tune(
     for note in notes_of(request):
         typer.echo(f"note: {note}", err=True)
     found = continued(runs_dir, name or request.default_name, request, growing(request))
+    if found.note is not None:
+        typer.echo(f"note: {found.note}", err=True)
     typer.echo("planning; timing a few training steps …", err=True)
     priced, slots = planned(found, jobs, command=shlex.join(["attnres", *sys.argv[1:]]))
     if dry_run:

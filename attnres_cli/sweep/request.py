@@ -77,11 +77,18 @@ def checked_seeds(seeds: int) -> int:
 
 @dataclass(frozen=True)
 class Continued:
-    """A request as it will be planned. earlier: the sweep of that name that is there already, or None."""
+    """A request as it will be planned. earlier: the sweep of that name that is there already, or None. staying: what of
+    that one was not asked for this time and belongs to it all the same, in words."""
 
     request: Request
     directory: SweepDirectory
     earlier: Sweep | None
+    staying: str | None = None
+
+    @property
+    def note(self) -> str | None:
+        """What the user should know of going on with a sweep that is there."""
+        return self.staying and f"sweep '{self.directory.name}' keeps what it was asked for before: {self.staying}"
 
 
 def continued(root: Path, name: str, request: Request, growing: Sequence[str] = ()) -> Continued:
@@ -106,10 +113,21 @@ def continued(root: Path, name: str, request: Request, growing: Sequence[str] = 
             hint=f"attnres sweep resume {name}",
         )
     grown = {key: sorted({*request.settings[key], *earlier.request[key]}) for key in growing}
-    request = replace(
-        request, settings={**request.settings, **grown}, seeds=max(request.seeds, earlier.request["seeds"])
-    )
-    return Continued(request, directory, earlier)
+    whole = replace(request, settings={**request.settings, **grown}, seeds=max(request.seeds, earlier.request["seeds"]))
+    return Continued(whole, directory, earlier, _staying(earlier, request, growing))
+
+
+def _staying(earlier: Sweep, request: Request, growing: Sequence[str]) -> str | None:
+    """What belongs to the sweep though it is not asked for this time, in words; None where nothing does."""
+    lists = {key: [each for each in earlier.request[key] if each not in request.settings[key]] for key in growing}
+    said = [
+        f"{key.replace('_', ' ')} {', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in values)}"
+        for key, values in lists.items()
+        if values
+    ]
+    if earlier.request["seeds"] > request.seeds:
+        said.append(f"{earlier.request['seeds']} seeds")
+    return "; ".join(said) or None
 
 
 def carried_over(sweep: Sweep, earlier: Sweep) -> Sweep:

@@ -180,7 +180,9 @@ def test_a_sweep_runs_prints_reprints_and_grows(
     assert (
         run(["sweep", "depth-width", "./small.toml", "--ratios", "32", "--name", "grid", "--jobs", "1", "--json"]) == 0
     )
-    grown = printed_json(capsys)
+    captured = capsys.readouterr()
+    assert "note: sweep 'grid' keeps what it was asked for before: ratios 6, 12\n" in captured.err
+    grown = json.loads(captured.out)
     assert set(losses(grown)) == {
         f"{cell}-{arm}" for cell in ("r6", "r12", "r32") for arm in ("prenorm", "attnres-block")
     }
