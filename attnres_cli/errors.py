@@ -5,6 +5,8 @@ Every room raises these; only `cli/app.py` turns them into a panel and an exit c
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -92,3 +94,32 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     signs = ("not enough memory", "can't allocate memory", "ALLOC_FAILED")
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+
+
+# What a disk or a folder refuses, by the number of the error: what is told of the place, and what helps.
+_STORAGE = {
+    errno.ENOSPC: ("There is no room left in {place}", "make room on that disk"),
+    errno.EDQUOT: ("Your disk quota is used up: there is no room left in {place}", "make room on that disk"),
+    errno.EROFS: ("{place} cannot be written: its disk is read-only", "make it writable"),
+    errno.EACCES: ("Permission denied: {place} may not be read or written", "change its permissions"),
+    errno.EPERM: ("Permission denied: {place} may not be read or written", "change its permissions"),
+}
+
+
+def storage_trouble(error: BaseException, folder: str | os.PathLike[str] | None = None) -> tuple[str, str] | None:
+    """What a full disk, or a folder that may not be written, did to a file: what is wrong, without a full stop, and
+    what helps; None for every other error. folder: the one at work, told where the error names no file, or where one
+    in it finds no room.
+    """
+    if not isinstance(error, OSError) or error.errno not in _STORAGE:
+        return None
+    what, remedy = _STORAGE[error.errno]
+    named, work = error.filename2 or error.filename, "" if folder is None else os.fspath(folder)
+    if not isinstance(named, (str, bytes, os.PathLike)):
+        if error.errno in (errno.EACCES, errno.EPERM):  # of a process or a port, not of a file
+            return None
+        return what.format(place=f"'{work}'" if work else "the folder that is written to"), remedy
+    place = os.fsdecode(named)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):  # the file that happened to be the last one says little
+        place = work if work and place.startswith(work) else os.path.dirname(place) or "."
+    return what.format(place=f"'{place}'"), remedy

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from attnres_cli.cli import interruption
+from attnres_cli.cli import interruption, streams
 from attnres_cli.cli.completion import for_named_shell, whole_words_in_bash
 from attnres_cli.cli.endings import code_of, flush_or_leave, report_error, report_interruption
 from attnres_cli.cli.help_pages import in_plain_words
@@ -150,12 +150,10 @@ def root(
 
 def main() -> None:
     """Run the program on the command line and exit: the entry point of `attnres` and of `python -m attnres_cli`."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show "Δ" shows "?" and does not end the program
-            stream.reconfigure(errors="replace")
+    streams.take_over()
     interruption.install()
     code = run(sys.argv[1:])
-    sys.exit(flush_or_leave(code, PIPE_CLOSED))
+    sys.exit(flush_or_leave(code, PIPE_CLOSED, sys.argv[1:]))
 
 
 def run(argv: Sequence[str]) -> int:

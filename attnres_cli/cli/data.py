@@ -213,7 +213,10 @@ def _epochs(preset: Preset, dataset: Dataset) -> float:
 
 
 def _snippet(dataset: Dataset) -> str:
-    return dataset.decode(dataset.validation.tokens[:_SNIPPET_TOKENS].tolist())[:_SNIPPET_CHARACTERS]
+    text = dataset.decode(dataset.validation.tokens[:_SNIPPET_TOKENS].tolist())
+    if dataset.tokenizer_name == "none" and len(text) > _SNIPPET_CHARACTERS:  # ids: a part of one would be another
+        return text[: _SNIPPET_CHARACTERS - 1].rpartition(" ")[0] + " …"
+    return text[:_SNIPPET_CHARACTERS]
 
 
 def _print_document(document: Any) -> None:

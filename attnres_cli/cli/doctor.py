@@ -16,7 +16,9 @@ from attnres_cli.errors import ExitCode
 app = typer.Typer(add_completion=False)
 
 STYLES: dict[Status, str] = {"ok": "green", "note": "yellow", "broken": "bold red"}
+STATUS_WIDTH = 8
 NAME_WIDTH = 16
+NARROWEST_TEXT = 20  # columns that a finding's text needs beside its name, to be wrapped there
 
 
 @app.command()
@@ -112,10 +114,15 @@ def _show(finding: Finding) -> None:
 
     from attnres_cli.cli.console import stdout
 
-    line = Text(f"{finding.status:<8}", style=STYLES[finding.status])
-    line.append(f"{finding.name:<{NAME_WIDTH}}", style="bold")
-    line.append(finding.text, style="not bold default")
     console = stdout()
-    console.print(line, soft_wrap=True)
-    if finding.advice:
-        console.print(Text(f"{'':8}{'':{NAME_WIDTH}}→ {finding.advice}", style="dim"), soft_wrap=True)
+    room = console.width - STATUS_WIDTH - NAME_WIDTH
+    said = [Text(finding.text)] + ([Text(f"→ {finding.advice}", style="dim")] if finding.advice else [])
+    # Off a terminal the width is unlimited; on one too narrow for columns the terminal wraps by itself.
+    wrapped = [line for text in said for line in (text.wrap(console, room) if room >= NARROWEST_TEXT else [text])]
+    for number, text in enumerate(wrapped):
+        line = Text()
+        line.append(f"{'' if number else finding.status:<{STATUS_WIDTH}}", style=STYLES[finding.status])
+        line.append(f"{'' if number else finding.name:<{NAME_WIDTH}}", style="bold")
+        text.rstrip()
+        line.append_text(text)
+        console.print(line, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -11,7 +12,8 @@ import typer
 
 from attnres_cli.cli import interruption
 from attnres_cli.cli.console import show_error, show_error_as_json
-from attnres_cli.errors import ExitCode, Fault, Interrupted, UserError, is_out_of_memory
+from attnres_cli.cli.streams import STDOUT
+from attnres_cli.errors import ExitCode, Fault, Interrupted, UserError, is_out_of_memory, storage_trouble
 
 
 def code_of(ending: SystemExit) -> int:
@@ -55,7 +57,11 @@ def report_error(error: Exception, words: Sequence[str], *, debug: bool, complet
     elif is_out_of_memory(error):
         error = _explain_out_of_memory(error)
     elif not isinstance(error, UserError):
-        error = _explain_unexpected(error)
+        error = _explain_stdout(error) or _explain_storage(error) or _explain_unexpected(error)
+    return _show(error, words)
+
+
+def _show(error: UserError, words: Sequence[str]) -> int:
     if wants_json(words):
         show_error_as_json(error.faults, error.exit_code)
     else:
@@ -71,14 +77,49 @@ def wants_json(words: Sequence[str]) -> bool:
     return "--json" in words or "--format=json" in words or ("--format", "json") in pairs
 
 
-def flush_or_leave(code: int, code_without_reader: int) -> int:
-    """Write out what is buffered; when nobody reads it any more, end without a word and without a second attempt."""
+def flush_or_leave(code: int, code_without_reader: int, words: Sequence[str] = ()) -> int:
+    """Write out what is buffered; when nobody reads it any more, end without a word and without a second attempt; when
+    it cannot be written, say so."""
     try:
         sys.stdout.flush()
         return int(code)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_stdout()
         return code_without_reader
+    except OSError as error:
+        unwritten = _explain_stdout(error)
+        return int(code) if unwritten is None else _show(unwritten, words)
+
+
+def _discard_stdout() -> None:
+    """Nothing that is still buffered is tried again when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _explain_stdout(error: Exception) -> UserError | None:
+    """The fault of a result that cannot be written to stdout; None where `error` is of another file."""
+    if not isinstance(error, OSError) or error.filename != STDOUT:
+        return None
+    _discard_stdout()
+    reasons = {errno.ENOSPC: "there is no room left on its disk", errno.EBADF: "it is closed"}
+    reason = reasons.get(error.errno or 0, error.strerror)
+    return UserError(
+        f"The result cannot be written to stdout: {reason}.",
+        where="stdout",
+        hint="the same command with stdout on a terminal, a pipe or a disk that has room",
+    )
+
+
+def _explain_storage(error: Exception) -> UserError | None:
+    """The fault of a disk that is full, or of a folder that may not be written."""
+    trouble = storage_trouble(error)
+    if trouble is None:
+        return None
+    return UserError(
+        f"{trouble[0]}.",
+        expected="what was saved before is whole",
+        hint=f"{trouble[1]}, then run the same command again",
+    )
 
 
 def _explain_out_of_memory(error: Exception) -> UserError:

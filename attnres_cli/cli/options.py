@@ -151,7 +151,7 @@ RunsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN",
-        help="Names of runs, beginnings or ends that only one has, or paths.",
+        help="Names of runs, beginnings or ends that only one has, paths, or names of groups.",
         autocompletion=complete_run,
     ),
 ]

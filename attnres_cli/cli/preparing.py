@@ -1,4 +1,4 @@
-"""Ctrl-C or SIGTERM while data is being prepared: what is kept, and how to go on."""
+"""Ctrl-C, SIGTERM or SIGHUP while data is being prepared: what is kept, and how to go on."""
 
 from __future__ import annotations
 

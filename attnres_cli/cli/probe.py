@@ -105,6 +105,7 @@ def _measure(asked: list[Asked], device: str) -> None:
     if not to_do:
         return
     from attnres_cli.probe.running import run_probes
+    from attnres_cli.report.numbers import duration
     from attnres_cli.train.device import choose_device
 
     place = choose_device(device, where="--device")
@@ -119,7 +120,7 @@ def _measure(asked: list[Asked], device: str) -> None:
                 _say(f"{phase} …")
 
         _say(f"{each.run.name}, step {each.step}, {place}:")
-        run_probes(each, place, announce=lambda name, seconds: _say(f"  {name} {seconds:.1f} s"), progress=hear)
+        run_probes(each, place, announce=lambda name, seconds: _say(f"  {name} {duration(seconds)}"), progress=hear)
 
 
 def _read(asked: list[Asked], root: Path) -> list[ProbedRun]:

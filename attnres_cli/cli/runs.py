@@ -55,28 +55,42 @@ def remove(
     runs_dir: RunsRootOption = DEFAULT_RUNS_DIR,
 ) -> None:
     """Remove runs and everything in their directories. Asks first; a running run is refused, and then nothing is
-    removed."""
+    removed. The name of a group or sweep means all its runs, and what is kept about them."""
+    from attnres_cli.report.phrases import counted
     from attnres_cli.report.visible import visible
-    from attnres_cli.runs.lookup import find_run, name_below
-    from attnres_cli.runs.removal import check_removable, remove_run, size_bytes
+    from attnres_cli.runs.directory import RunDirectory
+    from attnres_cli.runs.lookup import find_group, find_run, name_below, runs_of_group
+    from attnres_cli.runs.removal import check_removable, remove_group, remove_run, size_bytes
 
-    found = list(dict.fromkeys(find_run(ref, runs_dir) for ref in runs))
-    check_removable(found)
-    names = {run: visible(name_below(run, runs_dir)) for run in found}
+    in_groups = {group.resolve(): runs_of_group(group) for ref in runs if (group := find_group(ref, runs_dir))}
+    gone_with_them = {run.path.resolve() for inside in in_groups.values() for run in inside}
+    single = dict.fromkeys(find_run(ref, runs_dir) for ref in runs if find_group(ref, runs_dir) is None)
+    found = [run for run in single if run.path.resolve() not in gone_with_them]
+    check_removable([*found, *(run for inside in in_groups.values() for run in inside)], list(in_groups))
+    paths = [*in_groups, *(run.path for run in found)]
+    names = {path: visible(name_below(RunDirectory(path), runs_dir)) for path in paths}
     if not yes:
-        _ask([f"{names[run]} ({size_bytes(run) / 2**20:.1f} MiB)" for run in found])
+        held = {group: f"{counted(len(inside), 'run')}, " for group, inside in in_groups.items()}
+        described = [f"{names[path]} ({held.get(path, '')}{size_bytes(path) / 2**20:.1f} MiB)" for path in paths]
+        _ask(described, len(found) + sum(map(len, in_groups.values())))
+    for group, inside in in_groups.items():
+        left = remove_group(group)
+        typer.echo(f"removed {names[group]} ({counted(len(inside), 'run')})")
+        if left:
+            typer.echo(f"kept in {names[group]}, which no run made: {visible(', '.join(left))}", err=True)
     for run in found:
         remove_run(run)
-        typer.echo(f"removed {names[run]}")
+        typer.echo(f"removed {names[run.path]}")
 
 
-def _ask(described: list[str]) -> None:
-    """Return when the user agrees. Off a terminal nobody can be asked: a UserError that names --yes."""
+def _ask(described: list[str], runs: int) -> None:
+    """Return when the user agrees that so many runs go. Off a terminal nobody can be asked: a UserError that names
+    --yes."""
     from attnres_cli.cli.console import is_interactive
     from attnres_cli.errors import ExitCode, UserError
 
     if not is_interactive(sys.stdin):
-        count = f"{len(described)} runs" if len(described) > 1 else "a run"
+        count = "a run" if runs == 1 else f"{runs} runs"
         raise UserError(
             f"Removing {count} needs an answer, and there is no terminal to ask.",
             hint="add --yes",
@@ -84,7 +98,7 @@ def _ask(described: list[str]) -> None:
         )
     for line in described:
         typer.echo(f"  {line}", err=True)
-    if not typer.confirm(f"Remove {'these runs' if len(described) > 1 else 'this run'} for good?", err=True):
+    if not typer.confirm(f"Remove {'this run' if runs == 1 else f'these {runs} runs'} for good?", err=True):
         typer.echo("nothing was removed", err=True)
         raise typer.Exit()
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attnres_cli.cli.console import is_interactive, stderr
-from attnres_cli.cli.train_display import duration
 from attnres_cli.errors import plural
+from attnres_cli.report.numbers import duration
 from attnres_cli.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class _Progress:
             )
         whole = Table.grid()  # a bar alone in a group does not end its line
         whole.add_row(ProgressBar(total=1.0, completed=self._share(), width=60))
-        whole.add_row(Text(f"{head}   elapsed {duration(time.monotonic() - self.began)}   ETA {self._eta()}"))
+        whole.add_row(Text(f"{head}   elapsed {duration(round(time.monotonic() - self.began))}   ETA {self._eta()}"))
         return Group(whole, grid)
 
     def _positions(self) -> list[tuple[Run, int, int | None]]:

@@ -221,7 +221,7 @@ def resume_run(ref: str, runs_dir: Path) -> TrainResult:
     from attnres_cli.preset.reading import preset_from_dict
     from attnres_cli.runs.lookup import find_run, name_below
 
-    run = find_run(ref, runs_dir)
+    run = find_run(ref, runs_dir, of_a_sweep="resume")
     if run.status == "running":
         raise UserError(
             f"Run '{run.name}' is still running (process {run.read_state().get('pid')}).", where=str(run.path)

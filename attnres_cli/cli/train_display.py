@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from attnres_cli.cli.console import is_interactive, stderr
+from attnres_cli.report.numbers import duration
 from attnres_cli.report.sparkline import sparkline
 from attnres_cli.train.events import Checkpointed, Ended, Evaluated, Event, Listener, Noted, Preparing, Started, Stepped
 
@@ -143,15 +144,3 @@ class _PlainLines:
         if isinstance(event, Evaluated) or (isinstance(event, Stepped) and due):
             self.printed_at = time.monotonic()
             self.progress.print(self.progress.line())
-
-
-def duration(seconds: float) -> str:
-    """`seconds` as people say it: 45 s, 3 min 20 s, 2 h 5 min; a dash when unknown."""
-    if seconds != seconds:
-        return "–"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

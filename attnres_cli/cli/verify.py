@@ -168,12 +168,13 @@ def _write_example(path: Path) -> None:
 
 
 def _results(package: str, argument: Any) -> dict[str, Any]:
+    from attnres_cli.report.numbers import duration
     from attnres_cli.verify.running import run_all
 
     checks = []
     try:
         for checked in run_all(package, argument, lambda title: typer.echo(f"{title} … ", err=True, nl=False)):
-            typer.echo(f"{'FAILS' if checked.failed else 'done'}, {checked.seconds:.1f} s", err=True)
+            typer.echo(f"{'FAILS' if checked.failed else 'done'}, {duration(checked.seconds)}", err=True)
             checks.append(_plain(checked))
     except BaseException:
         typer.echo("", err=True)  # what is said of it begins a line of its own

@@ -22,6 +22,8 @@ from attnres_cli.errors import UserError
 from attnres_cli.runs.files import write_json
 
 _BYTES_AT_ONCE = 2**26
+# So many ids of the beginning tell whether a file is read with the wrong width; fewer than these tell nothing.
+_IDS_LOOKED_AT, _FEWEST_IDS_TO_JUDGE = 2**16, 32
 # A file written in the very second in which it was looked at may change again with the same time stamp.
 _SETTLED_SECONDS = 2.0
 
@@ -40,7 +42,7 @@ def open_token_files(
     mapped = [_map(file) for file in files]
     train = [array for file, array in zip(files, mapped, strict=True) if file.part == "train"]
     validation = [array for file, array in zip(files, mapped, strict=True) if file.part == "validation"]
-    notes = []
+    notes = [_read_too_narrow(file) for file, ids in zip(files, mapped, strict=True) if _is_read_too_narrow(ids)]
     if not validation:
         train, validation = _cut_off_the_end(train, config.validation_fraction)
         notes.append(
@@ -169,6 +171,19 @@ class _Examined:
 def _map(file: TokenFile) -> npt.NDArray[Any]:
     dtype = "<u2" if file.dtype == "uint16" else "<u4"
     return np.memmap(file.path, dtype=dtype, mode="r", offset=file.header_bytes, shape=(file.num_tokens,))
+
+
+def _is_read_too_narrow(ids: npt.NDArray[Any]) -> bool:
+    """Whether 2-byte ids look like the halves of 4-byte ones: every second one is 0, of the others not all."""
+    seen = ids[:_IDS_LOOKED_AT]
+    return ids.itemsize == 2 and len(seen) >= _FEWEST_IDS_TO_JUDGE and not seen[1::2].any() and bool(seen[::2].any())
+
+
+def _read_too_narrow(file: TokenFile) -> str:
+    return (
+        f'Every second id of {file.name} is 0, as when a file of uint32 ids is read as uint16: data.dtype = "uint32" '
+        "would read it as such."
+    )
 
 
 def _cut_off_the_end(

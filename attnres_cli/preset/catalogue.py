@@ -19,6 +19,7 @@ from attnres_cli.shipped import shipped_folder
 
 Kind = Literal["preset", "overlay"]
 FOLDERS_OF_OVERLAYS = ("overlays", "ablations")
+LONGEST_CHAIN = 20  # presets that extend one another, followed to explain an error
 
 
 @dataclass(frozen=True)
@@ -193,10 +194,37 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
+def is_partial(path: Path, depth: int = 0) -> bool:
+    """Whether a file among the presets is none by itself: neither it nor what it extends says a key that [model]
+    requires. A file that cannot be read is not partial: its own error will tell."""
+    from attnres_cli.preset.schema import SECTIONS  # pydantic, needed for the error alone
+
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return False
+    model, extends = document.get("model", {}), document.get("extends")
+    fields = SECTIONS["model"].model_fields
+    if not isinstance(model, dict) or any(key in fields and fields[key].is_required() for key in model):
+        return False
+    if not isinstance(extends, str) or not extends:
+        return True
+    named = next((_below(entry, path) for entry in entries() if entry.name == extends), None)
+    if is_path(extends):
+        parent: Path | None = path.parent / Path(extends).expanduser()
+    else:
+        parent = named.path if named is not None else None
+    # A circle of files that extend one another has an error of its own.
+    return parent is not None and depth < LONGEST_CHAIN and is_partial(parent, depth + 1)
+
+
 def _expected(name: str, kind: Kind, others: Sequence[str]) -> str:
     if kind == "preset" and name in names("overlay"):
         return f"a whole preset; '{name}' is an overlay, to be put on one"
     if kind == "overlay" and name in names("preset"):
+        path = find(name, "preset").path
+        if is_partial(path):
+            return f"an overlay; {shown(path)} is a partial preset outside the folder overlays, named by its path"
         return f"an overlay; '{name}' is a whole preset"
     return ", ".join(others) or f"a {kind} in ./presets"
 
@@ -206,4 +234,6 @@ def _hint(name: str, kind: Kind) -> str:
         return f"cpu-small --overlay {name}"
     if kind == "preset" and Path(name).is_file():
         return f"./{name}"
+    if kind == "overlay" and name in names("preset") and is_partial(path := find(name, "preset").path):
+        return f"--overlay {shown(path)}, or move it to {shown(path.parent / 'overlays' / path.name)}"
     return "attnres presets ls" if kind == "preset" else "attnres presets ls --overlays"

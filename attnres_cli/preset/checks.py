@@ -17,6 +17,8 @@ from attnres_cli.preset.fields import marker
 from attnres_cli.preset.schema import AnsweredBy, Complaint, MemberOf, Section
 from attnres_cli.preset.variants import Members
 
+FARTHEST_PROPOSED = 2  # a number of heads is proposed up to this factor away from the one given
+
 
 class NotYetValid(AttributeError):
     """A check asked for a value that is itself wrong; it is judged once that is mended."""
@@ -55,7 +57,7 @@ class Sections:
 
 
 def check(sections: Mapping[str, Section | PartlyValid], where: Where) -> list[Fault]:
-    """Everything wrong between the keys of `sections`; `where` takes "section.key"."""
+    """Everything wrong between the keys of `sections`; `where` takes any number of "section.key"."""
     preset = Sections(sections)
     faults: list[Fault] = []
     checks: list[tuple[str, Callable[[Any], Iterable[Any]]]] = [("", each) for each in CHECKS]
@@ -105,28 +107,48 @@ def _unanswered(answered: AnsweredBy, value: str, where: str | None, members: Me
 
 
 def heads_divide_width(preset: Any) -> Iterator[Complaint]:
-    """Head sizes: whole, even (rotary embedding turns pairs), key/value heads in whole groups."""
+    """Head sizes: whole, even (rotary embedding turns pairs), key/value heads in whole groups.
+
+    What is proposed mends what it is proposed for and breaks nothing else.
+    """
     model = preset.model
     if model.head_dim is None and model.d_model % model.num_heads:
         yield Complaint(
             "model.num_heads",
             f"d_model = {model.d_model} is no multiple of num_heads = {model.num_heads}.",
-            f"num_heads = {_or(_nearest_divisors(model.d_model, model.num_heads))}, "
-            f"d_model = {_or(_nearest_multiples(model.num_heads, model.d_model))}, or head_dim given",
+            _comma_or([*_sizes_with_even_heads(model), "an even head_dim given"]),
+            also=("model.d_model",),
         )
     elif model.resolved_head_dim % 2:
-        key = "num_heads" if model.head_dim is None else "head_dim"
-        yield Complaint(
-            f"model.{key}",
-            f"The head size {model.resolved_head_dim} is odd; rotary embedding needs an even one.",
-            f"an even head_dim, such as {model.resolved_head_dim + 1}",
-        )
+        message = f"The head size {model.resolved_head_dim} is odd; rotary embedding needs an even one."
+        even = f"an even head_dim, such as {model.resolved_head_dim + 1}"
+        if model.head_dim is None:
+            expected = _comma_or([*_sizes_with_even_heads(model), even])
+            yield Complaint("model.num_heads", message, expected, also=("model.d_model",))
+        else:
+            yield Complaint("model.head_dim", message, even)
     if model.num_heads % model.resolved_num_kv_heads:
         yield Complaint(
             "model.num_kv_heads",
             f"num_heads = {model.num_heads} is no multiple of num_kv_heads = {model.num_kv_heads}.",
             f"num_kv_heads = {_or(_nearest_divisors(model.num_heads, model.resolved_num_kv_heads))}",
+            also=("model.num_heads",),
         )
+
+
+def _sizes_with_even_heads(model: Any) -> list[str]:
+    """Numbers of heads and widths, a phrase each, that give an even head size and whole groups of key/value heads."""
+    width, heads = model.d_model, model.num_heads
+    pairs = width // 2 if width % 2 == 0 else 0  # an even head size: as many heads as divide the pairs of channels
+    near = [
+        each
+        for each in _nearest_divisors(pairs, heads, multiple_of=model.num_kv_heads or 1)
+        if heads <= FARTHEST_PROPOSED * each and each <= FARTHEST_PROPOSED * heads
+    ]
+    return [
+        *([f"num_heads = {_or(near)}"] if near else []),
+        f"d_model = {_or(_nearest_multiples(2 * heads, width))}",
+    ]
 
 
 def step_is_whole_sequences(preset: Any) -> Iterator[Complaint]:
@@ -137,6 +159,7 @@ def step_is_whole_sequences(preset: Any) -> Iterator[Complaint]:
             "train.tokens_per_step",
             f"tokens_per_step = {train.tokens_per_step} is no multiple of context_tokens = {context}.",
             f"tokens_per_step = {_or(_nearest_multiples(context, train.tokens_per_step))}",
+            also=("model.context_tokens",),
         )
         return
     sequences = train.tokens_per_step // context
@@ -146,6 +169,7 @@ def step_is_whole_sequences(preset: Any) -> Iterator[Complaint]:
             f"micro_batch_sequences = {train.micro_batch_sequences} does not divide the {sequences} "
             f"{plural(sequences, 'sequence')} of a step ({train.tokens_per_step} tokens / {context}).",
             f"micro_batch_sequences = {_or(_nearest_divisors(sequences, train.micro_batch_sequences))}",
+            also=("train.tokens_per_step", "model.context_tokens"),
         )
 
 
@@ -158,6 +182,7 @@ def phases_fit_into_training(preset: Any) -> Iterator[Complaint]:
             f"warmup_fraction = {train.warmup_fraction} and decay_fraction = {train.decay_fraction} are more than the "
             "whole training.",
             f"decay_fraction at most {1 - train.warmup_fraction:g}",
+            also=("train.warmup_fraction",),
         )
 
 
@@ -169,6 +194,7 @@ def validation_holds_a_sequence(preset: Any) -> Iterator[Complaint]:
             "eval.tokens",
             f"tokens = {preset.eval.tokens} is less than one sequence of context_tokens = {context}.",
             f"at least {context}",
+            also=("model.context_tokens",),
         )
 
 
@@ -189,10 +215,10 @@ CHECKS = (
 )
 
 
-def _nearest_divisors(number: int, wanted: int) -> list[int]:
-    """The divisors of `number` next to `wanted`, below and above."""
+def _nearest_divisors(number: int, wanted: int, multiple_of: int = 1) -> list[int]:
+    """The divisors of `number` (multiples of another number) next to `wanted`, below and above; none of zero."""
     small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
-    divisors = sorted({*small, *(number // each for each in small)})
+    divisors = sorted(each for each in {*small, *(number // each for each in small)} if each % multiple_of == 0)
     below = [each for each in divisors if each <= wanted]
     above = [each for each in divisors if each > wanted]
     return [*below[-1:], *above[:1]]
@@ -206,3 +232,9 @@ def _nearest_multiples(unit: int, wanted: int) -> list[int]:
 
 def _or(numbers: Sequence[int]) -> str:
     return " or ".join(map(str, numbers))
+
+
+def _comma_or(phrases: Sequence[str]) -> str:
+    """One, two or three."""
+    *first, last = phrases
+    return f"{', '.join(first)}, or {last}" if first else last

@@ -19,8 +19,9 @@ from attnres_cli.preset.schema import SECTIONS, Complaint, Section
 from attnres_cli.preset.toml import BareWord, format_key, format_value
 from attnres_cli.preset.variants import VARIANTS, Members, all_models
 
-Where = Callable[[str], str | None]
-"""A key of the section → "file:line" or the option that said it, None where nobody did; "" → the section's header."""
+Where = Callable[..., str | None]
+"""A key of the section → "file:line" or the option that said it, None where nobody did; "" → the section's header.
+Several keys → the places of those that somebody said, the uppermost layer's first."""
 
 _KINDS = {
     bool: "true or false",
@@ -124,8 +125,9 @@ def complaint_fault(section: str, complaint: Complaint | Fault | tuple[Any, ...]
         return Fault(
             complaint.what, where_of(complaint.where or section), complaint.expected, complaint.nearest, complaint.hint
         )
-    key, message, expected = (*complaint, None)[:3]
-    return Fault(message, where_of(key if "." in key else f"{section}.{key}"), expected=expected)
+    key, message, expected, also = (*complaint, None, None)[:4]
+    keys = [each if "." in each else f"{section}.{each}" for each in (key, *(also or ()))]
+    return Fault(message, where_of(*keys), expected=expected)
 
 
 def _where_it_belongs(section: str, key: str, members: Members) -> str | None:
@@ -186,11 +188,10 @@ def _bare_word(section: str, key: str, field: FieldInfo, word: str, where: Where
 
 
 def _wrong_together(error: Any, model: type[Section], values: Mapping[str, Any], where: Where) -> Fault:
-    """What a model's own validator found about several keys: it is placed at the first one named that somebody set."""
+    """What a model's own validator found about several keys: it is placed at all those named that somebody set."""
     message = _own_words(error)
     named = [word for word in re.findall(r"\w+", message) if word in model.model_fields]
-    key = next((word for word in named if word in values), "")
-    return Fault(message, where(key))
+    return Fault(message, where(*(word for word in named if word in values)))
 
 
 def _own_words(error: Any) -> str:

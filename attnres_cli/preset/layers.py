@@ -83,6 +83,12 @@ class Stack:
         """The origin of "section.key" in words, None where nobody said it."""
         return str(self.origins[name]) if name in self.origins else None
 
+    def where_together(self, names: Iterable[str]) -> str | None:
+        """The origins of several "section.key" in words, what the user put on top first; None where nobody said any."""
+        said = [name for name in dict.fromkeys(names) if name in self.ranks]
+        said.sort(key=lambda name: -self.ranks[name])
+        return ", ".join(dict.fromkeys(str(self.origins[name]) for name in said)) or None
+
     def rank(self, section: str, key: str) -> int:
         """The layer that said the key; -1 where nobody did."""
         return self.ranks.get(f"{section}.{key}", -1)

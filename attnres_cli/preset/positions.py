@@ -30,6 +30,14 @@ def key_lines(text: str) -> dict[KeyPath, int]:
     return _Scanner(text).document()
 
 
+def named_again(text: str) -> tuple[KeyPath, int, int] | None:
+    """(path, its first line, its line now) of the last key or table in `text` that has been named before; None where
+    every one is new. `text` is valid but for that, and may end behind it."""
+    scanner = _Scanner(text)
+    scanner.document()
+    return scanner.again
+
+
 def value_end(text: str) -> int:
     """Where in `text` the TOML value ends that it begins with (after spaces); what follows is not part of the value."""
     scanner = _Scanner(text)
@@ -45,6 +53,7 @@ class _Scanner:
         self.text = text
         self.at = 0
         self.lines: dict[KeyPath, int] = {}
+        self.again: tuple[KeyPath, int, int] | None = None
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._elements: dict[KeyPath, int] = {}  # array of tables → how many of its elements are open
 
@@ -156,7 +165,10 @@ class _Scanner:
 
     def note(self, path: KeyPath, position: int) -> KeyPath:
         """Remember the line of `path`, unless it was seen before."""
-        self.lines.setdefault(path, bisect_right(self._line_starts, position))
+        line = bisect_right(self._line_starts, position)
+        if path in self.lines:
+            self.again = (path, self.lines[path], line)
+        self.lines.setdefault(path, line)
         return path
 
     def sees(self, text: str) -> bool:

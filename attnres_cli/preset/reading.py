@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from attnres_cli.errors import Fault, UserError
-from attnres_cli.preset.catalogue import FOLDERS_OF_OVERLAYS, Kind, find, is_path, names, no_such_file, shown
+from attnres_cli.preset.catalogue import (
+    FOLDERS_OF_OVERLAYS,
+    Kind,
+    find,
+    is_partial,
+    is_path,
+    names,
+    no_such_file,
+    shown,
+)
 from attnres_cli.preset.checks import notes_of
 from attnres_cli.preset.explain import not_a_section, unknown_section
 from attnres_cli.preset.layers import Layer, Origin
@@ -58,14 +67,19 @@ def load_preset(
     file, is_complete = chain.files[-1], chain.is_complete
     layers = chain.layers
     if is_complete and not faults and not _is_whole(layers):
+        if _says_nothing(chain):
+            raise UserError([_nothing_said(file)])
         raise UserError(
             f"{file.shown} is no whole preset: it has no [model].",
             where=file.shown,
             expected="a preset; this one can be put on one as an overlay",
-            hint=f"cpu-small --overlay {ref}",
+            hint=f"cpu-small --overlay {ref if is_path(ref) else file.shown}",  # a name finds presets here only
         )
     for overlay in overlays:
+        before = len(faults)
         chain = _read_chain(overlay, "overlay", f"--overlay {overlay}", faults, notes)
+        if len(faults) == before and _says_nothing(chain):
+            faults.append(_nothing_said(chain.files[-1]))
         layers += chain.layers
         is_complete &= chain.is_complete
     if residual is not None:
@@ -147,8 +161,8 @@ def check_file(ref: str | Path, *, inputs: Inputs | None = None, members: Member
     lies_with_overlays = file.path.parent.name in FOLDERS_OF_OVERLAYS
     if lies_with_overlays or not (chain.is_complete and (faults or _is_whole(layers))):
         kind = "preset" if not (lies_with_overlays or chain.is_complete) else "overlay"
-        if not (faults or any(layer.values for layer in layers)):
-            faults.append(Fault(f"{file.shown} says nothing.", file.shown, expected="sections with keys"))
+        if not faults and _says_nothing(chain):
+            faults.append(_nothing_said(file))
         faults += overlay_faults(layers, members)
         data, stack = data_of_overlay(layers, members)
     else:
@@ -164,6 +178,14 @@ def _is_whole(layers: Sequence[Layer]) -> bool:
     """Whether somebody says at least one of the keys that [model] requires."""
     required = [key for key, field in SECTIONS["model"].model_fields.items() if field.is_required()]
     return any(key in layer.values.get("model", {}) for layer in layers for key in required)
+
+
+def _says_nothing(chain: _Chain) -> bool:
+    return chain.is_complete and not any(keys for layer in chain.layers for keys in layer.values.values())
+
+
+def _nothing_said(file: _File) -> Fault:
+    return Fault(f"{file.shown} says nothing.", file.shown, expected="sections with keys")
 
 
 @dataclass(frozen=True)
@@ -244,6 +266,10 @@ def _locate_parent(extends: str, kind: Kind, child: _File, notes: list[str]) -> 
             raise no_such_file(path, child.extends_where, below=child.path)
         return path
     kind = "overlay" if child.path.parent.name in FOLDERS_OF_OVERLAYS else kind
+    if kind == "overlay" and extends not in names("overlay") and extends in names("preset"):
+        kind = (
+            "preset" if is_partial(find(extends).path) else kind
+        )  # it lies in another folder, and is one all the same
     entry = find(extends, kind, where=child.extends_where, below=child.path)
     if entry.shadowing_note and entry.place:  # of one that the child hides, the note about the child says it
         notes.append(entry.shadowing_note)

@@ -82,11 +82,13 @@ class FilePath:
 
 
 class Complaint(NamedTuple):
-    """What a check finds: the key it is about ("key" of the section, or "section.key"), a sentence, what would do."""
+    """What a check finds: the key it is about ("key" of the section, or "section.key"), a sentence, what would do, and
+    the other keys that it comes from: a user may have said any of them, and is shown all the places."""
 
     key: str
     message: str
     expected: str | None = None
+    also: tuple[str, ...] = ()
 
 
 class Section(BaseModel):

@@ -18,12 +18,13 @@ _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 # Assignment of an unquoted word, the commonest slip: scheme = attnres-full
 _UNQUOTED = re.compile(r"^\s*([\w.\-\"']+)\s*=\s*([A-Za-z_~/.][^\s#\"'\[\]{},]*)\s*(#.*)?$")
 _PLAINER = {
-    "Cannot overwrite a value": "This key is given a second time.",
-    "Cannot declare": "This table is given a second time.",
     "Illegal character '\\n'": "A string is not closed on this line.",
     "Illegal character '\\r'": "A string is not closed on this line.",
     "Expected '=' after a key in a key/value pair": "A key needs an equals sign and a value.",
 }
+
+
+_GIVEN_TWICE = ("Cannot overwrite a value", "Cannot declare", "Duplicate inline table key")
 
 
 class BareWord(str):
@@ -76,6 +77,10 @@ def _syntax_fault(message: str, text: str, shown_as: str) -> Fault:
     lines = text.split("\n")
     number = int(position[1]) if position and position[1] else len(text.rstrip().split("\n"))
     line = lines[number - 1].rstrip() if number <= len(lines) else ""
+    if reason.startswith(_GIVEN_TWICE):
+        column = int(position[2]) - 1 if position and position[2] else len(line)
+        said = "\n".join([*lines[: number - 1], lines[number - 1][:column]])
+        return _given_twice(said, "[{}]" if reason.startswith("Cannot declare") else "'{}'", shown_as, number)
     unquoted = _UNQUOTED.match(line)
     plainer = next((sentence for start, sentence in _PLAINER.items() if reason.startswith(start)), None)
     return Fault(
@@ -83,6 +88,23 @@ def _syntax_fault(message: str, text: str, shown_as: str) -> Fault:
         where=f"{shown_as}:{number}",
         expected=None if plainer else _expected_instead(unquoted, line),
         hint="attnres presets show cpu-tiny" if not plainer and not unquoted else None,
+    )
+
+
+def _given_twice(text: str, form: str, shown_as: str, number: int) -> Fault:
+    """text: up to the end of what is given again. form: how its name is written. number: the line, where no name is
+    found."""
+    from attnres_cli.preset.positions import named_again
+
+    found = named_again(text)
+    if found is None:
+        return Fault("This is given a second time.", f"{shown_as}:{number}")
+    path, first, second = found
+    name = form.format(".".join(part for part in path if isinstance(part, str)))
+    return Fault(
+        f"{name} is given a second time.",
+        f"{shown_as}:{second}",
+        expected=f"one of the two; the first one is {shown_as}:{first}",
     )
 
 

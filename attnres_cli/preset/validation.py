@@ -74,7 +74,18 @@ def input_faults(inputs: Inputs | None, data: Section | None, stack: Stack, fold
     """
     if inputs is None or not isinstance(data, DataConfig):
         return []
-    return [placed(fault, _where(stack, "data", key)) for key, fault in inputs(data, folder)]
+    found = [(key, _looked_for_everywhere(fault, key, stack, folder)) for key, fault in inputs(data, folder)]
+    return [placed(fault, _where(stack, "data", key)) for key, fault in found]
+
+
+def _looked_for_everywhere(fault: Fault, key: str, stack: Stack, folder: Path) -> Fault:
+    """`fault` with every place where its file was looked for: what may be a name or a path is looked for in the folder
+    of whoever said it, too (`_whole_path`)."""
+    value, said_in = stack.values.get("data", {}).get(key), stack.folders.get(f"data.{key}")
+    if not isinstance(value, str) or said_in is None or fault.where != str(folder / Path(value).expanduser()):
+        return fault
+    places = dict.fromkeys(str(each / Path(value).expanduser()) for each in (said_in, folder))
+    return replace(fault, where=" and ".join(places))
 
 
 def placed(fault: Fault, where: str | None) -> Fault:
@@ -231,20 +242,21 @@ def _no_variant(name: str, stack: Stack, members: Members) -> Fault:
     return unknown_member(variant.what, stack.values[name][variant.key], valid, stack.where(f"{name}.{variant.key}"))
 
 
-def _where(stack: Stack, section: str, key: str) -> str | None:
-    """The origin of a key of `section`; of the section's header for "" and for a key that nobody said."""
-    return stack.where(f"{section}.{key}") or stack.where(section)
+def _where(stack: Stack, section: str, *keys: str) -> str | None:
+    """The origins of keys of `section`; of the section's header for none or "", and for keys that nobody said."""
+    return _where_or_section(stack, *(f"{section}.{key}" for key in keys)) or stack.where(section)
 
 
-def _where_or_section(stack: Stack, name: str) -> str | None:
-    section, _, key = name.partition(".")
-    return _where(stack, section, key)
+def _where_or_section(stack: Stack, *names: str) -> str | None:
+    """The origins of any keys, "section.key" each; of the first one's section where nobody said any."""
+    return stack.where_together(names) or next((stack.where(name.partition(".")[0]) for name in names), None)
 
 
 def in_reading_order(faults: Sequence[Fault]) -> list[Fault]:
     """Sorted by file (in the order they appear) and line, each once."""
     unique = list(dict.fromkeys(faults))
-    places = [re.fullmatch(r"(.*?)(?::(\d+))?", fault.where or "", re.DOTALL) for fault in unique]
+    first = [(fault.where or "").partition(", ")[0] for fault in unique]  # of several places
+    places = [re.fullmatch(r"(.*?)(?::(\d+))?", where, re.DOTALL) for where in first]
     sources = list(dict.fromkeys(place[1] for place in places if place))
     order = {
         fault: (sources.index(place[1]), int(place[2] or 0))

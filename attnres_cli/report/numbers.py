@@ -61,11 +61,36 @@ def short_count(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span in its largest fitting unit, at most four characters: 95 → "95s", 7200 → "2h"."""
+    """A time span for a sentence, rounded, in two units from a minute on: "1.8s", "44s", "3m 48s", "1h 05m", "2d 03h".
+
+    A second unit of zero is left out; an unknown span (NaN) is a dash.
+    """
+    if math.isnan(seconds):
+        return "–"
+    if 0 < seconds < 0.0995:
+        return f"{seconds * 1000:.2g}ms"
+    if seconds < 9.95:
+        return f"{seconds:.2g}s"
+    if round(seconds) < 60:
+        return f"{round(seconds)}s"
+    if round(seconds) < 3600:
+        return _two_units(round(seconds), "m", 60, "s")
+    if round(seconds / 60) < 48 * 60:
+        return _two_units(round(seconds / 60), "h", 60, "m")
+    return _two_units(round(seconds / 3600), "d", 24, "h")
+
+
+def _two_units(parts: int, unit: str, size: int, smaller: str) -> str:
+    whole, rest = divmod(parts, size)
+    return f"{whole}{unit}" + (f" {rest:02d}{smaller}" if rest else "")
+
+
+def short_duration(seconds: float) -> str:
+    """A time span for a column: rounded to the largest fitting unit, at most four characters: "95s", "3m", "2h"."""
     for unit, size, limit in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 48), ("d", 86400, 1000)):
-        if seconds < size * limit:
-            return f"{int(seconds // size)}{unit}"
-    return f"{int(seconds // (365 * 86400))}y"
+        if round(seconds / size) < limit:
+            return f"{round(seconds / size)}{unit}"
+    return f"{round(seconds / (365 * 86400))}y"
 
 
 def _exponent(size: float) -> int:

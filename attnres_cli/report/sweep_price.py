@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attnres_cli.errors import plural
-from attnres_cli.report.numbers import short_count
+from attnres_cli.report.numbers import duration, short_count
 
 
 def price_sentence(document: Mapping[str, Any]) -> str:
@@ -27,7 +27,7 @@ def price_sentence(document: Mapping[str, Any]) -> str:
     minutes, side = budget.get("estimated_minutes"), budget.get("parallel_runs", 1)
     if minutes is None:
         return sentence + "."
-    return sentence + f", about {minutes:.3g} minutes here" + (f", {side} side by side." if side > 1 else ".")
+    return sentence + f", about {duration(minutes * 60)} here" + (f", {side} side by side." if side > 1 else ".")
 
 
 def price(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from attnres_cli.report.document import Block, Document, Notice
-from attnres_cli.report.numbers import duration
+from attnres_cli.report.numbers import duration, short_duration
 from attnres_cli.report.phrases import nats
 from attnres_cli.report.sparkline import sparkline
 from attnres_cli.report.table import Cell, Column, Row, Table
@@ -138,7 +138,7 @@ def _row(run: WatchedRun) -> Row:
         "validation_loss_nats": number(run.log.last_evaluation, "loss"),
         "learning_rate": _text_cell(number(run.log.last_train, "learning_rate"), ".2e", run),
         "tokens_per_second": Cell(text="") if run.is_over else number(run.log.last_train, "tokens_per_second"),
-        "eta_seconds": Cell(text="") if run.is_over else Cell(eta, text=None if eta is None else duration(eta)),
+        "eta_seconds": Cell(text="") if run.is_over else Cell(eta, text=None if eta is None else short_duration(eta)),
         "curve": curve or None,
     }
 

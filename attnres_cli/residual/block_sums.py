@@ -43,7 +43,8 @@ class BlockConfig(DepthAttentionConfig):
             block_sizes(preset.model.num_sublayers, self.num_blocks, self.block_sublayers)
         except UserError as error:
             fault = error.faults[0]
-            yield Complaint((fault.where or "").removeprefix("residual."), fault.what, fault.expected)
+            key = (fault.where or "").removeprefix("residual.")
+            yield Complaint(key, fault.what, fault.expected, ("model.transformer_blocks",))
 
     def notes(self, preset: Any) -> Iterator[str]:
         """Blocks longer than the model, beside what is said of a window."""

@@ -73,7 +73,8 @@ class DepthAttentionConfig(BackendConfig):
     def check(self, preset: Any) -> Iterator[Complaint]:
         """Faults that show only together with other keys."""
         if self.normaliser == "raw" and self.query != "scalars":
-            yield Complaint("normaliser", 'normaliser = "raw" is for learned numbers only.', 'query = "scalars"')
+            message = 'normaliser = "raw" is for learned numbers only.'
+            yield Complaint("normaliser", message, 'query = "scalars"', ("query",))
         if self.changes_the_mathematics and self.backend != "auto":
             yield Complaint(
                 "backend",
@@ -86,24 +87,32 @@ class DepthAttentionConfig(BackendConfig):
                 "With one head softmax-1 is softmax times one number per token, which the norm after it takes out: "
                 "it would change nothing.",
                 'depth_heads > 1, or "softmax"',
+                also=("depth_heads",),
             )
         if self.window is not None and not self.final_mix:
             yield Complaint(
-                "final_mix", "With a window the sum of all sources is not kept for the head.", "final_mix = true"
+                "final_mix",
+                "With a window the sum of all sources is not kept for the head.",
+                "final_mix = true",
+                also=("window",),
             )
         width, rank, heads = preset.model.d_model, self.key_rank, self.depth_heads
         if rank is not None and rank > width:
-            yield Complaint("key_rank", f"key_rank = {rank} is more than d_model = {width}.", f"1 to {width}")
+            message = f"key_rank = {rank} is more than d_model = {width}."
+            yield Complaint("key_rank", message, f"1 to {width}", ("model.d_model",))
         elif rank == width and self.key_projection == "sliced":
             yield Complaint(
                 "key_rank",
                 f"The last {rank} channels of d_model = {width} are all of them: key_rank would change nothing.",
                 f"1 to {width - 1}" if width > 1 else "no key_rank",
+                also=("key_projection", "model.d_model"),
             )
         elif rank is not None and rank % heads:
-            yield Complaint("depth_heads", f"key_rank = {rank} does not divide into depth_heads = {heads} parts.")
+            message = f"key_rank = {rank} does not divide into depth_heads = {heads} parts."
+            yield Complaint("depth_heads", message, also=("key_rank",))
         if width % heads:
-            yield Complaint("depth_heads", f"d_model = {width} does not divide into depth_heads = {heads} parts.")
+            message = f"d_model = {width} does not divide into depth_heads = {heads} parts."
+            yield Complaint("depth_heads", message, also=("model.d_model",))
 
     def notes(self, preset: Any) -> Iterator[str]:
         """A window no smaller than what it looks at: not a fault, so that it can be put on a model of any depth."""

@@ -146,7 +146,7 @@ def _depth_faults(config: ResidualConfig, geometry: Geometry) -> Iterator[Fault]
         return
 
 
-def _nowhere(key: str) -> None:
+def _nowhere(*keys: str) -> None:
     """Keys of a call have no line in a file."""
 
 

@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnres_cli.errors import UserError
+from attnres_cli.errors import UserError, storage_trouble
 from attnres_cli.runs.files import write_json, write_whole
 from attnres_cli.runs.names import check_name, generated_name
 from attnres_cli.runs.state import first_state
@@ -51,9 +51,11 @@ def make_folder(root: Path, stem: str, name: str | None, start: Start | None) ->
         ) from error
     try:
         return _filled(hidden, root, stem, name, start)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(hidden, ignore_errors=True)
-        raise
+        if (trouble := storage_trouble(error, root)) is None:
+            raise
+        raise UserError(f"{trouble[0]}. No run was begun.", where=str(root), hint=trouble[1]) from error
 
 
 def _filled(hidden: Path, root: Path, stem: str, name: str | None, start: Start | None) -> Path:

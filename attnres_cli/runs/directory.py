@@ -127,6 +127,13 @@ class RunDirectory:
             self._manifest_is_ours() or json_or_nothing(self.state_path).keys() >= ESSENTIAL_FIELDS
         )
 
+    @property
+    def is_damaged_run(self) -> bool:
+        """Whether nothing says any more whose this folder is, because a file that would say it holds no JSON object:
+        worth showing as a run, and not to be removed as one."""
+        said = (self.manifest_path, self.state_path)
+        return not self.path.is_symlink() and not self.is_run and any(map(_holds_no_object, said))
+
     def _manifest_is_ours(self) -> bool:
         return str(json_or_nothing(self.manifest_path).get("schema", "")).startswith("attnres.manifest/")
 
@@ -289,3 +296,14 @@ class RunDirectory:
     def checkpoint_folder(self, step: int) -> Path:
         """Where the checkpoint of `step` belongs; not created."""
         return self.checkpoints_folder / f"step-{step:06d}"
+
+
+def _holds_no_object(path: Path) -> bool:
+    """Whether there is such a file, and it is torn, empty, or anything but a JSON object."""
+    try:
+        read_json(path)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True
+    return False

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,16 @@ from typing import Any
 from attnres_cli.runs.reading import parsed_json, parsed_lines
 
 Row = dict[str, Any]
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of the body names `path`: one that comes while a file is being written names none, or a temporary."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -28,13 +39,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     # Short on purpose: a temporary name built from a long file name could exceed the file system's limit.
     temporary = path.parent / f".write-{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
-        with temporary.open("wb") as handle:
+        with naming(path), temporary.open("wb") as handle:
             handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that cannot be written refuses this as well
+            temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
 
@@ -51,7 +63,7 @@ def append_line(path: Path, line: str) -> None:
     one.
     """
     assert "\n" not in line, "one line at a time"
-    with path.open("ab+") as handle:
+    with naming(path), path.open("ab+") as handle:
         if handle.tell() > 0:
             handle.seek(-1, os.SEEK_END)
             if handle.read(1) != b"\n":

@@ -77,12 +77,13 @@ def tokens_for_minutes(minutes: float, runs: Sequence[TimedRun], parallel_runs: 
     steps = math.floor((minutes * 60 - fixed) / per_step)
     if steps < FEWEST_STEPS:
         needed = estimated_seconds(runs, FEWEST_STEPS * tokens_per_step, parallel_runs)
+        bought = "1 minute buys" if minutes == 1 else f"{minutes:g} minutes buy"
         raise UserError(
-            f"{minutes:g} minutes buy {max(steps, 0)} {plural(max(steps, 0), 'step')} for each of "
+            f"{bought} {max(steps, 0)} {plural(max(steps, 0), 'step')} for each of "
             f"{len(runs)} {plural(len(runs), 'run')}; "
             f"a run needs at least {FEWEST_STEPS}.",
             where="--budget-minutes",
-            expected=f"at least {math.ceil(needed / 60)} minutes",
+            expected=f"at least {math.ceil(needed / 60)} {plural(math.ceil(needed / 60), 'minute')}",
             hint="fewer cells, schemes or seeds, or a smaller preset",
             exit_code=ExitCode.USAGE,
         )

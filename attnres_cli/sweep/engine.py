@@ -50,7 +50,7 @@ def run_sweep(
     """Train whatever of `sweep` is not settled and return it as it stands then; its file is always up to date.
 
     slots: where trainings may run; more than one takes the process pool. Returns early, with status "interrupted",
-    after SIGINT or SIGTERM: the running trainings checkpoint first. Raises UserError when the sweep is running
+    after SIGINT, SIGTERM or SIGHUP: the running trainings checkpoint first. Raises UserError when the sweep is running
     elsewhere.
     """
     refuse_if_running(directory)

@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal, Protocol
 
+from attnres_cli.errors import storage_trouble
+from attnres_cli.train.stopping import HANG_UP, stop_signals
+
 JobStatus = Literal["finished", "interrupted", "diverged", "failed"]
 
 
@@ -63,6 +66,12 @@ class Slot:
 RunJob = Callable[[Job], JobResult]
 
 
+def failure_of(error: Exception) -> JobResult:
+    """A cell that raised instead of saying how it ended: a row, whatever went wrong."""
+    trouble = storage_trouble(error)
+    return JobResult("failed", f"{trouble[0]}." if trouble else f"{type(error).__name__}: {error}")
+
+
 class Watch(Protocol):
     """Who wants to know. Called in the process of the engine, never in two threads at once."""
 
@@ -80,14 +89,18 @@ class Execute(Protocol):
 
 
 class Stop:
-    """Whether somebody asked the sweep to stop: once for the next safe point, twice for at once."""
+    """Whether somebody asked the sweep to stop: once for the next safe point, twice for at once.
+
+    A terminal that is closed asks too, and however often it says so, for the next safe point only.
+    """
 
     def __init__(self) -> None:
         self.requests = 0
+        self.hung_up = False
 
     @property
     def requested(self) -> bool:
-        return self.requests > 0
+        return self.requests > 0 or self.hung_up
 
     @property
     def at_once(self) -> bool:
@@ -95,19 +108,22 @@ class Stop:
 
     def request(self, signum: int = signal.SIGINT, frame: FrameType | None = None) -> None:
         """Count one request; has the form of a signal handler."""
-        self.requests += 1
+        if signum == HANG_UP:
+            self.hung_up = True
+        else:
+            self.requests += 1
 
 
 @contextmanager
 def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into requests to `stop` while the body runs.
+    """Turn SIGINT, SIGTERM and SIGHUP into requests to `stop` while the body runs.
 
     Only the main thread of a process may install handlers; elsewhere (tests, notebooks) signals stay as they are.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {signum: signal.signal(signum, stop.request) for signum in (signal.SIGINT, signal.SIGTERM)}
+    before = {signum: signal.signal(signum, stop.request) for signum in stop_signals()}
     try:
         yield
     finally:

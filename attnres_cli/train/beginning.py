@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from attnres_cli.data.prepare import Dataset, prepare
-from attnres_cli.errors import Interrupted, UserError, plural
+from attnres_cli.errors import Interrupted, UserError, is_out_of_memory, plural
+from attnres_cli.model.build import build_model
 from attnres_cli.preset.reading import Preset
 from attnres_cli.runs import creation
 from attnres_cli.runs.creation import Start
@@ -25,6 +26,7 @@ from attnres_cli.train.branching import Branch
 from attnres_cli.train.events import Preparing, Started
 from attnres_cli.train.journal import Journal
 from attnres_cli.train.manifest import manifest_of
+from attnres_cli.train.memory import weights_do_not_fit
 from attnres_cli.train.session import Session, open_session
 from attnres_cli.train.stopping import StopRequest
 
@@ -62,13 +64,19 @@ class _Beginning:
         if dataset is None:
             dataset = prepare(self.preset, progress=self._prepare)
         self._prepare(BUILDING)
-        session = open_session(self.preset, dataset, self.journal.note)
-        if self.resumes and not self.never_began:
-            self._restore(session)
-        elif branch is not None:
-            self._branch_off(session, branch)
-        else:
-            self._record_start(session)
+        try:
+            session = open_session(self.preset, dataset, self.journal.note)
+            if self.resumes and not self.never_began:
+                self._restore(session)
+            elif branch is not None:
+                self._branch_off(session, branch)
+            else:
+                self._record_start(session)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            without_memory = build_model(self.preset, dataset.vocab_size, device="meta", native=False)
+            raise weights_do_not_fit(without_memory, where=str(self.run.path)) from error
         for note in dataset.notes:
             self.journal.note(note)
         self._announce(session)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from attnres_cli.errors import UserError
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.runs.directory import RunDirectory
-from attnres_cli.runs.files import json_text, read_json
+from attnres_cli.runs.files import json_text, naming, read_json
 from attnres_cli.train.optimisers import Optimiser
 
 SCHEMA = "attnres.checkpoint/1"
@@ -51,30 +52,51 @@ def save(
         return target
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    moments = {name: tensor.detach().cpu().contiguous() for name, tensor in optimiser.tensors().items()}
-    save_file(weights, partial / "model.safetensors")
-    save_file(moments, partial / "optimizer.safetensors")
-    state = {
-        "schema": SCHEMA,
-        "step": position.step,
-        "train_seconds": position.train_seconds,
-        "generator": bytes(torch.get_rng_state().numpy()).hex(),
-        "digests": {name: _digest(partial / name) for name in FILES},
-    }
-    (partial / "state.json").write_text(json_text(state) + "\n", encoding="utf-8")
-    for path in partial.iterdir():
-        _flush(path)
-    if target.exists():  # not whole: nothing is lost by its removal
-        shutil.rmtree(target)
-    partial.rename(target)
+    try:
+        partial.mkdir(parents=True)
+        _write(partial, model, optimiser, position)
+        if target.exists():  # not whole: nothing is lost by its removal
+            shutil.rmtree(target)
+        partial.rename(target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)  # on a full disk: room to say what happened
+        raise
     _flush(target.parent)
     kept = {run.checkpoint_folder(step) for step in keep}
     for old in run.checkpoints()[:-KEPT]:
         if old not in kept:
             shutil.rmtree(old)
     return target
+
+
+def _write(folder: Path, model: LanguageModel, optimiser: Optimiser, position: Position) -> None:
+    """The files of a checkpoint. Raises OSError, which names the folder, where they cannot be written."""
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    moments = {name: tensor.detach().cpu().contiguous() for name, tensor in optimiser.tensors().items()}
+    for name, tensors in zip(FILES, (weights, moments), strict=True):
+        write_tensors(folder / name, tensors)
+    state = {
+        "schema": SCHEMA,
+        "step": position.step,
+        "train_seconds": position.train_seconds,
+        "generator": bytes(torch.get_rng_state().numpy()).hex(),
+        "digests": {name: _digest(folder / name) for name in FILES},
+    }
+    with naming(folder / "state.json"):
+        (folder / "state.json").write_text(json_text(state) + "\n", encoding="utf-8")
+    for path in folder.iterdir():
+        _flush(path)
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """`save_file`, which tells what the system refused as text only. Raises OSError, which names the file."""
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def load(folder: Path, model: LanguageModel, optimiser: Optimiser | None = None) -> Position:

@@ -6,16 +6,18 @@ Only `take_step` is on the clock.
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 import torch
 
 from attnres_cli.data.prepare import Dataset
-from attnres_cli.errors import ExitCode, UserError, is_out_of_memory, plural
+from attnres_cli.errors import ExitCode, UserError, is_out_of_memory, plural, storage_trouble
 from attnres_cli.preset.reading import Preset
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.process import own_process
@@ -27,6 +29,7 @@ from attnres_cli.train.checkpoint import Position
 from attnres_cli.train.evaluation import Evaluation, evaluate
 from attnres_cli.train.events import Checkpointed, Ended, Evaluated, Event, Listener, Stepped
 from attnres_cli.train.journal import Journal
+from attnres_cli.train.memory import OptimiserOutOfMemory, weights_do_not_fit
 from attnres_cli.train.observation import observe_all
 from attnres_cli.train.schedule import constant_steps
 from attnres_cli.train.step import Diverged, StepFigures, take_step
@@ -82,7 +85,7 @@ class _Training:
 
     def run_to_end(self, dataset: Dataset | None, resume: bool, branch: Branch | None) -> TrainResult:
         self.is_new = not resume
-        with self._recording_failure(), self.run.beating(), StopRequest() as stop:
+        with self._recording_full_disk(), self._recording_failure(), self.run.beating(), StopRequest() as stop:
             if self.is_new:
                 self.run.write_start(start_of(self.preset))
             else:
@@ -197,6 +200,39 @@ class _Training:
         return TrainResult(self.run, status, step, self.journal.evaluation, self.journal.evaluated_step, train_seconds)
 
     @contextmanager
+    def _recording_full_disk(self) -> Iterator[None]:
+        """A disk that is full, or a folder that may not be written, is a sentence, in the state too if that can be
+        written."""
+        try:
+            yield
+        except OSError as error:
+            trouble = storage_trouble(error, self.run.path)
+            if trouble is None:
+                raise
+            if self._is_kept:
+                saved = self.run.checkpoints()
+                kept = f"checkpoint {saved[-1].name} is whole" if saved else "nothing was saved yet"
+                stopped = (
+                    f"stopped after step {self.position.step}" if self.status_before is None else "was not resumed"
+                )
+                what = f"{trouble[0]}. The run {stopped}; {kept}."
+                hint = f"{trouble[1]}, then go on with: {resume_command(self.run)}"
+                if self.status_before is None:
+                    self._record(status="failed", step=self.position.step, error=what)
+                else:
+                    self._record(status=self.status_before, error=what)
+            else:
+                what = f"{trouble[0]}. No run was begun."
+                hint = f"{trouble[1]}, then start again with: {shlex.join(['attnres', *sys.argv[1:]])}"
+                shutil.rmtree(self.run.path, ignore_errors=True)
+            raise UserError(what, where=str(self.run.path), hint=hint) from error
+
+    def _record(self, **changes: object) -> None:
+        """What the state says of a run that fails; on a full disk it may be unable to."""
+        with suppress(OSError):
+            self.run.write_state(**changes)
+
+    @contextmanager
     def _recording_failure(self) -> Iterator[None]:
         """Whatever goes wrong, the run directory says so; divergence and lack of memory become sentences."""
         try:
@@ -212,24 +248,27 @@ class _Training:
                 exit_code=ExitCode.DIVERGED,
             ) from error
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            self.run.write_state(status="failed", step=self.position.step, error=str(error).strip().splitlines()[0])
             if not is_out_of_memory(error):
+                said = str(error).strip() or type(error).__name__
+                self._record(status="failed", step=self.position.step, error=said.splitlines()[0])
                 raise
-            raise self._out_of_memory() from error
+            explained = self._out_of_memory(error)
+            self._record(status="failed", step=self.position.step, error=str(explained))
+            raise explained from error
         except UserError as error:
-            if self._is_kept:
-                self.run.write_state(status=self.status_before or "failed", error=str(error))
+            if self._is_kept or error.exit_code == ExitCode.OUT_OF_MEMORY:  # which a larger machine may put right
+                self._record(status=self.status_before or "failed", error=str(error))
             else:  # wrong input found before the first step: a run that never began leaves no directory behind
                 shutil.rmtree(self.run.path)
             raise
         except KeyboardInterrupt:
             if self._is_kept:
-                self.run.write_state(status=self.status_before or "interrupted")
+                self._record(status=self.status_before or "interrupted")
             else:
                 shutil.rmtree(self.run.path)
             raise
         except BaseException as error:
-            self.run.write_state(status="failed", step=self.position.step, error=str(error) or type(error).__name__)
+            self._record(status="failed", step=self.position.step, error=str(error) or type(error).__name__)
             raise
 
     @property
@@ -237,7 +276,10 @@ class _Training:
         """Whether there is a run to keep, now that it ends early."""
         return not self.is_new or self.run.manifest_path.exists()
 
-    def _out_of_memory(self) -> UserError:
+    def _out_of_memory(self, error: Exception) -> UserError:
+        if isinstance(error, OptimiserOutOfMemory):
+            optimizer = self.preset.train.optimizer
+            return weights_do_not_fit(self.session.model, where=str(self.run.path), optimizer=optimizer)
         train, model = self.preset.train, self.preset.model
         smaller = max(
             (n for n in range(1, train.micro_batch_sequences) if self.preset.sequences_per_step % n == 0), default=1

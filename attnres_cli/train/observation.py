@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from safetensors.torch import save_file
 from torch import Tensor
 
 from attnres_cli import discovery
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.train.checkpoint import write_tensors
 
 PACKAGE = "train.observers"
 
@@ -51,7 +51,7 @@ def observe_all(
     arrays = {f"{name}/{key}": value for name, seen in found.items() for key, value in seen.arrays.items()}
     file = f"step-{step:06d}.safetensors"
     run.probes_folder.mkdir(exist_ok=True)
-    save_file({key: value.detach().cpu().contiguous() for key, value in arrays.items()}, run.probes_folder / file)
+    write_tensors(run.probes_folder / file, {key: value.detach().cpu().contiguous() for key, value in arrays.items()})
     for name, seen in found.items():
         listing = {
             key: {"file": file, "key": f"{name}/{key}", "shape": list(v.shape)} for key, v in seen.arrays.items()

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnres_cli.errors import ExitCode, UserError
+from attnres_cli.errors import ExitCode, UserError, is_out_of_memory
 from attnres_cli.model.cross_entropy import IGNORED_TARGET
 from attnres_cli.model.trunk import LanguageModel
 from attnres_cli.preset.reading import Preset
 from attnres_cli.train.device import autocast
+from attnres_cli.train.memory import OptimiserOutOfMemory
 from attnres_cli.train.optimisers import Optimiser
 from attnres_cli.train.schedule import learning_rate_factor
 
@@ -71,7 +72,12 @@ def take_step(
     if clipped:
         optimiser.scale_gradients(clip / grad_norm)
     factor = learning_rate_factor(preset, step)
-    optimiser.step(factor)
+    try:
+        optimiser.step(factor)
+    except (MemoryError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise OptimiserOutOfMemory(str(error)) from error
+        raise
     optimiser.zero_grad()
     return StepFigures(
         float(total), float(grad_norm), float(grad_norm_trunk), clipped, factor * preset.train.learning_rate

@@ -186,3 +186,27 @@ def test_a_damaged_sweep_file_is_said_to_be_damaged(name: str, command: str, kep
     assert code in (0, ExitCode.INPUT), said
     if command in ("ls", "compare"):
         assert code == 0, said
+
+
+@pytest.mark.parametrize("content", [b"", b'{"schema": "attnres.man', b"[1]", bytes(range(256))])
+def test_a_run_of_which_no_file_says_that_it_is_one_is_shown_as_damaged(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "manifest.json").write_bytes(content)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "manifest.json").write_text('{"name": "an extension of a browser"}')
+    there = ["--runs-dir", str(tmp_path)]
+    assert run(["runs", "ls", *there]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()[3:]] == ["broken"]
+    assert run(["runs", "show", "broken", *there]) == 0
+    said = capsys.readouterr().out
+    assert "its state cannot be read" in said
+    assert "problem  The manifest of run 'broken' cannot be read: " in said
+    assert run(["runs", "show", "foreign", *there]) == ExitCode.INPUT
+    assert "neither a manifest.json nor a state.json of a run" in capsys.readouterr().err
+    assert run(["runs", "rm", "broken", "--yes", *there]) == ExitCode.INPUT
+    assert "nothing says that it is a run" in capsys.readouterr().err
+    assert run(["train", "--resume", "broken", *there]) == ExitCode.INPUT
+    assert "The manifest of run 'broken' cannot be read" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import pytest
 from attnres_cli.cli.app import main, run
 from attnres_cli.data import writing
 from attnres_cli.shipped import shipped_folder
+from attnres_cli.train.stopping import stop_signals
 
 SAMPLES = shipped_folder("data_samples")
 
@@ -127,7 +128,7 @@ def test_notes_are_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.fixture
 def own_handlers() -> Iterator[None]:
     """The program's entry point sets handlers; in a process that goes on, those before it come back."""
-    before = [(number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM)]
+    before = [(number, signal.getsignal(number)) for number in stop_signals()]
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     for number, handler in before:
@@ -135,13 +136,13 @@ def own_handlers() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_handlers")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", stop_signals())
 @pytest.mark.parametrize("swallowed", [False, True], ids=["heard", "swallowed"])
 def test_a_signal_while_tokenising_leaves_nothing_half_written(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
+    number: int,
     swallowed: bool,
 ) -> None:
     """It comes when the files of the entry have been begun; a library that is being loaded may swallow it."""
@@ -320,3 +321,23 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "--help")
     assert code == 0
     assert all(name in out for name in ("prepare", "inspect", "train-tokenizer"))
+
+
+def test_a_file_of_wide_ids_that_is_read_as_narrow_ones_is_noted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import numpy as np
+
+    (folder / "wide.bin").write_bytes((np.arange(2000, dtype="<u4") % 47_000 + 3_000).tobytes())
+    said = 'extends = "mine.toml"\n[data]\ncorpus = "tokens"\nfiles = ["wide.bin"]\nvocab_size = 50257\n'
+    (folder / "ids.toml").write_text(said)
+    note = 'wide.bin is 0, as when a file of uint32 ids is read as uint16: data.dtype = "uint32"'
+    code, out, _ = call(capsys, "inspect", "ids.toml")
+    assert (code, note in " ".join(out.split())) == (0, True)
+    assert run(["train", "ids.toml", "--name", "narrow", "--set", "train.horizon_tokens=64"]) == 0
+    assert note in " ".join(capsys.readouterr().err.split())
+    code, out, _ = call(capsys, "inspect", "ids.toml", "--set", "data.dtype=uint32")
+    assert (code, "Every second id" in out) == (0, False)
+    sample = next(line for line in out.splitlines() if line.endswith("…"))
+    ids = [int(each) for each in sample.split()[:-1]]
+    assert ids == list(range(ids[0], ids[0] + len(ids))), "no id is cut"

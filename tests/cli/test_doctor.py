@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -214,3 +216,36 @@ def test_self_test_notices_a_scheme_that_is_wrong(
     assert "broken  attnres-full" in printed
     assert "broken  attnres-block" in printed
     assert "ok      prenorm" in printed
+
+
+LONG = [
+    Finding("packages", "ok", ", ".join(f"package-{number} {number}.0" for number in range(30))),
+    Finding("tiktoken names", "note", "cached: none; absent: " + "some_base, " * 12, "put the file there " * 8),
+    Finding("a path", "broken", "/" + "x" * 200, "mend it"),
+]
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_on_a_terminal_every_line_keeps_to_its_column(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr(doctor, "findings", lambda runs_dir: iter(LONG))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(["doctor", "--no-self-test"]) == ExitCode.UNEXPECTED
+    lines = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= columns
+    heads = [line[:24].strip() for line in lines if line[:24].strip() and not line.startswith("Broken")]
+    assert heads == ["ok      packages", "note    tiktoken names", "broken  a path"]
+    assert "".join(line[24:].strip() for line in lines).count("x") == 200, "nothing is cut"
+
+
+def test_through_a_pipe_every_finding_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "findings", lambda runs_dir: iter(LONG))
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["doctor", "--no-self-test"]) == ExitCode.UNEXPECTED
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{'ok':<8}{'packages':<16}{LONG[0].text}"
+    assert lines[2].strip() == f"→ {LONG[1].advice}".strip()

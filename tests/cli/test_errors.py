@@ -272,3 +272,22 @@ def test_every_command_fails_in_json(
     assert found["exit_code"] == code
     assert found["errors"][0]["what"]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_size_that_no_longer_fits_is_shown_where_the_user_changed_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "cpu-tiny", "--set", "model.d_model=63", "--json"]) == ExitCode.INPUT
+    (error,) = json.loads(capsys.readouterr().err)["errors"]
+    assert error["where"].startswith("--set model.d_model=63, ")
+    assert error["where"].endswith("cpu-tiny.toml:10")
+    assert error["expected"] == "d_model = 56 or 64, or an even head_dim given"
+
+
+def test_a_key_that_is_given_twice_is_named_with_its_first_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('extends = "cpu-tiny"\n[model]\nd_model = 32\nnum_heads = 2\nd_model = 64\n')
+    assert run(["plan", "mine.toml", "--json"]) == ExitCode.INPUT
+    (error,) = json.loads(capsys.readouterr().err)["errors"]
+    assert (error["what"], error["where"]) == ("'model.d_model' is given a second time.", "mine.toml:5")
+    assert error["expected"] == "one of the two; the first one is mine.toml:3"

@@ -156,3 +156,20 @@ def test_a_name_that_leads_nowhere_says_who_gave_it(
     words: list[str], where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert [each["where"] for each in errors_of(words, capsys)] == [where]
+
+
+def test_a_rank_file_of_the_command_line_is_missed_in_every_place_that_was_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mine.toml").write_text('extends = "cpu-tiny"\n')
+    monkeypatch.chdir(tmp_path)
+    words = ["plan", "mine/mine.toml", "--no-calibrate", "--set", 'data.tokenizer="nope.tiktoken"']
+    (error,) = errors_of(words, capsys)
+    assert error["where"] == '--set data.tokenizer="nope.tiktoken"'
+    looked = f"looked in {tmp_path / 'nope.tiktoken'} and {folder / 'nope.tiktoken'}"
+    assert looked in error["expected"]
+    (folder / "mine.toml").write_text('extends = "cpu-tiny"\n[data]\ntokenizer = "nope.tiktoken"\n')
+    (error,) = errors_of(words[:3], capsys)
+    assert error["expected"].endswith(f"looked in {folder / 'nope.tiktoken'}")

@@ -399,3 +399,37 @@ def test_completion_without_torch(tmp_path: Path, line: str, expected: set[str],
     completed = set(done.stdout.split())
     assert expected <= completed
     assert not absent & completed
+
+
+def test_a_partial_preset_among_the_presets_is_told_how_to_be_put_on(presets: Command) -> None:
+    """What one error says to try does not lead to the next."""
+    Path("presets").mkdir()
+    Path("presets/part.toml").write_text("[train]\nseed = 5\n")
+    Path("presets/more.toml").write_text('extends = "part"\n[train]\nseed = 6\n')
+    for name in ("part", "more"):
+        code, _, err = presets("show", name, "--resolved")
+        assert (code, f"try: cpu-small --overlay presets/{name}.toml" in err) == (3, True)
+        code, _, err = presets("show", "cpu-tiny", "--overlay", name)
+        assert (code, "whole preset" in err) == (3, False)
+        assert f"try: --overlay presets/{name}.toml, or move it to presets/overlays/{name}.toml" in err
+        assert presets("show", "cpu-tiny", "--overlay", f"presets/{name}.toml")[0] == 0
+    Path("presets/whole.toml").write_text('extends = "cpu-tiny"\n')
+    assert "'whole' is a whole preset" in presets("show", "cpu-tiny", "--overlay", "whole")[2]
+    Path("presets/overlays").mkdir()
+    Path("presets/part.toml").rename("presets/overlays/part.toml")
+    assert presets("show", "cpu-tiny", "--overlay", "part")[0] == 0
+
+
+@pytest.mark.parametrize("text", ["", "# not yet\n", "[train]\n"])
+def test_a_file_that_says_nothing_is_refused_wherever_it_is_asked_for(presets: Command, text: str) -> None:
+    Path("empty.toml").write_text(text)
+    for words in (
+        ["check", "empty.toml"],
+        ["show", "cpu-tiny", "--overlay", "empty.toml"],
+        ["show", "empty.toml", "--resolved"],
+    ):
+        code, _, err = presets(*words)
+        assert code == 3
+        assert "error: empty.toml says nothing." in err
+        assert "where: empty.toml\n" in err
+        assert "expected: sections with keys" in err

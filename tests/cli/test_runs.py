@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ import attnres_cli
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.process import own_process
 from tests.cli.starting import on_a_terminal
 from tests.fabricated_runs import BLOCK_SCHEME, fabricate, loss_at
 from tests.golden_files import check_golden
@@ -317,3 +320,100 @@ def test_rm_never_removes_what_is_no_run(root: Path, tmp_path: Path, capsys: pyt
 def test_rm_of_the_same_run_twice_removes_it_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", "rm", "diverged", str(root / "diverged"), "-y"]) == 0
     assert out(capsys) == "removed diverged\n"
+
+
+# ------------------------------------------------------------------ groups and sweeps
+
+
+@pytest.fixture
+def groups(root: Path) -> Path:
+    """Beside the runs of `root`: a group of two, and two sweeps of which one's name begins with the other's."""
+    for name in ("one", "two"):
+        fabricate(root / "pair", name)
+    for sweep, names in (("sw", ("a-s0", "a-s1")), ("sw3", ("b-s0", "b-s1", "b-s2"))):
+        for name in names:
+            fabricate(root / sweep, name)
+        (root / sweep / "sweep.json").write_text(json.dumps({"status": "finished"}))
+    fabricate(root / "sw" / "trials", "t-s0")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        ("runs show sw", "'sw' is a sweep of 2 runs, not one run.", "attnres sweep show sw"),
+        ("train --resume sw", "'sw' is a sweep of 2 runs, not one run.", "attnres sweep resume sw"),
+        ("train --resume runs/sw3", "'runs/sw3' is a sweep of 3 runs, not one run.", "attnres sweep resume runs/sw3"),
+        ("runs show pair", "'pair' is a group of 2 runs, not one run.", None),
+    ],
+)
+def test_a_group_is_no_run_and_the_error_says_which_command_takes_it(
+    groups: Path, words: str, said: str, hint: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*words.split(), "--json"]) == ExitCode.INPUT
+    (error,) = json.loads(capsys.readouterr().err.splitlines()[-1])["errors"]
+    assert (error["what"], error["hint"]) == (said, hint)
+    name = words.split()[-1].removeprefix("runs/")
+    assert all(each.startswith(f"{name}/") for each in error["expected"].removeprefix("one of ").split(", "))
+
+
+def test_a_group_of_one_run_is_that_run(groups: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fabricate(groups / "alone", "only")
+    fabricate(groups / "alone-2", "other")
+    assert run(["runs", "show", "alone"]) == 0
+    assert "only" in out(capsys)
+
+
+def test_rm_of_groups_removes_all_their_runs(groups: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path.name for path in groups.iterdir()}
+    assert run(["runs", "rm", "sw", "pair", "sw/a-s0", "diverged"]) == ExitCode.USAGE
+    assert "Removing 6 runs needs an answer" in capsys.readouterr().err
+    assert {path.name for path in groups.iterdir()} == before
+    assert run(["runs", "rm", "sw", "pair", "sw/a-s0", "diverged", "--yes"]) == 0
+    assert out(capsys).splitlines() == ["removed sw (3 runs)", "removed pair (2 runs)", "removed diverged"]
+    assert {path.name for path in groups.iterdir()} == before - {"sw", "pair", "diverged"}
+
+
+def test_rm_of_a_group_asks_with_the_number_of_runs(
+    groups: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert run(["runs", "rm", "sw"]) == 0
+    said = capsys.readouterr().err
+    assert re.search(r"  sw \(3 runs, \d+\.\d MiB\)\n", said)
+    assert "Remove these 3 runs for good?" in said
+    assert (groups / "sw" / "a-s0").exists()
+
+
+def test_rm_of_a_group_leaves_what_no_run_made(groups: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (groups / "sw" / "thesis.tex").write_text("years of work")
+    assert run(["runs", "rm", "sw", "--yes"]) == 0
+    streams = capsys.readouterr()
+    assert streams.out == "removed sw (3 runs)\n"
+    assert streams.err == "kept in sw, which no run made: thesis.tex\n"
+    assert [path.name for path in (groups / "sw").iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("living", ["sweep", "run"])
+def test_rm_of_a_group_that_is_at_work_removes_nothing(
+    groups: Path, living: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if living == "sweep":
+        process = {**own_process(), "heartbeat": time.time()}
+        (groups / "sw" / "sweep.json").write_text(json.dumps({"status": "running", "process": process}))
+    else:
+        RunDirectory.create(groups / "sw", "stem", "alive")
+    assert run(["runs", "rm", "diverged", "sw", "--yes"]) == ExitCode.INPUT
+    assert ("Sweep 'sw' is running" if living == "sweep" else "Run 'alive' is running") in capsys.readouterr().err
+    assert (groups / "diverged").exists()
+    assert (groups / "sw" / "a-s0").exists()
+
+
+def test_rm_takes_no_other_folder_of_runs_for_a_group(
+    groups: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fabricate(tmp_path / "elsewhere", "there")
+    for ref in ("elsewhere", "runs", ".", ".."):
+        assert run(["runs", "rm", ref, "--yes"]) == ExitCode.INPUT
+    assert (tmp_path / "elsewhere" / "there").exists()

@@ -64,7 +64,7 @@ def test_every_ending_is_a_line(tmp_path: Path) -> None:
     for run in sweep.runs[:2]:
         shown.ended(run)
     assert lines == [
-        "r8 plain seed 0: validation loss 2.0000 after 1 min 0 s of training",
+        "r8 plain seed 0: validation loss 2.0000 after 1m of training",
         "r8 mixing seed 0: failed: its process was killed by SIGKILL",
     ]
 
@@ -75,7 +75,7 @@ def test_the_panel_fits_a_terminal_of_eighty_columns(tmp_path: Path) -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(shown.panel())
     lines = console.export_text().splitlines()
-    assert re.match(r"1 of 6 runs finished, 1 failed   elapsed \d+ s   ETA –", lines[1])
+    assert re.match(r"1 of 6 runs finished, 1 failed   elapsed \d+s   ETA –", lines[1])
     assert [line.split()[0:2] for line in lines[2:4]] == [["r16", "plain"], ["r16", "mixing"]]
     assert max(map(len, lines)) <= 80
 
@@ -86,4 +86,4 @@ def test_off_a_terminal_there_are_lines_only(tmp_path: Path, capsys: pytest.Capt
         listener.ended(sweep.runs[0])
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == "r8 plain seed 0: validation loss 2.0000 after 1 min 0 s of training\n"
+    assert captured.err == "r8 plain seed 0: validation loss 2.0000 after 1m of training\n"

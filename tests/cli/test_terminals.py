@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from attnres_cli.cli import app as program
 from attnres_cli.cli.app import run
 from attnres_cli.errors import ExitCode, Fault
+from attnres_cli.train.stopping import stop_signals
 from tests.cli.starting import ROOT, call
 
 
@@ -113,8 +113,8 @@ def test_reader_that_goes_away_is_no_error(command: str) -> None:
         assert process.wait(timeout=300) == program.PIPE_CLOSED
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_without_a_traceback(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", stop_signals())
+def test_a_signal_ends_without_a_traceback(number: int) -> None:
     with start_endings("wait") as process:
         assert process.stdout is not None
         assert process.stderr is not None

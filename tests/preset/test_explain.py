@@ -70,7 +70,7 @@ def test_all_errors_of_all_sections_with_their_lines(members: Any, write: Write)
     write("many.toml", MANY)
     faults = faults_of("many.toml", members)
     remarks = {number: line.partition("#")[2] for number, line in enumerate(MANY.split("\n"), start=1) if "#" in line}
-    assert [fault.where for fault in faults] == [f"many.toml:{number}" for number in remarks]
+    assert [str(fault.where).split(", ")[0] for fault in faults] == [f"many.toml:{number}" for number in remarks]
     for fault, remark in zip(faults, remarks.values(), strict=True):
         what, expected, nearest = (part.strip() for part in remark.split("|"))
         assert what in fault.what
@@ -243,7 +243,7 @@ def test_what_a_section_says_about_several_of_its_keys(members: Any, write: Writ
     (fault,) = faults_of("p.toml", members)
     assert (fault.what, fault.where) == ("hops = 9 needs a larger length.", "p.toml:5")
     (fault,) = faults_of("p.toml", members, sets=["data.hops=3", "data.length=2"])
-    assert fault.where == "--set data.hops=3"
+    assert fault.where == "--set data.hops=3, --set data.length=2"
 
 
 def test_a_scheme_checks_itself_against_the_model(members: Any, write: Write) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnres_cli.report.numbers import NumberFormat, byte_unit, duration, format_for, short_count
+from attnres_cli.report.numbers import NumberFormat, byte_unit, duration, format_for, short_count, short_duration
 
 
 @pytest.mark.parametrize(
@@ -69,8 +70,38 @@ def test_short_counts(count: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (99.9, "99s"), (100, "1m"), (6000, "1h"), (47 * 3600, "47h"), (48 * 3600, "2d"), (4e8, "12y")],
+    [
+        (0, "0s"),
+        (99.4, "99s"),
+        (99.9, "2m"),
+        (100, "2m"),
+        (6000, "2h"),
+        (47 * 3600, "47h"),
+        (48 * 3600, "2d"),
+        (4e8, "13y"),
+    ],
 )
-def test_durations_have_at_most_four_characters(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+def test_durations_in_columns_are_rounded_and_have_at_most_four_characters(seconds: float, text: str) -> None:
+    assert short_duration(seconds) == text
     assert len(text) <= 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (math.nan, "–"), (0, "0s"), (0.00042, "0.42ms"), (0.114, "0.11s"), (1.84, "1.8s"), (2.0, "2s"), (9.96, "10s"),
+        (44.4, "44s"), (59.7, "1m"), (62, "1m 02s"), (228, "3m 48s"), (3599.7, "1h"), (3900, "1h 05m"),
+        (1460, "24m 20s"), (47.5 * 3600, "47h 30m"), (51 * 3600, "2d 03h"), (2.92e6, "33d 19h"),
+    ],
+)  # fmt: skip
+def test_durations_are_rounded_and_have_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@given(st.floats(1e-5, 1e9))
+def test_a_duration_means_the_time_that_it_was_made_of(seconds: float) -> None:
+    sizes = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    parts = re.findall(r"([0-9.]+)([a-z]+)", duration(seconds))
+    assert math.isclose(
+        sum(float(number) * sizes[unit] for number, unit in parts), seconds, rel_tol=0.051, abs_tol=1e-6
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attnres_cli.analysis.plan import memory_accesses
+from attnres_cli.report.tables.plan import _time as run_time
 from attnres_cli.report.tables.plan import accesses, memory
 from tests.small import small_preset
 
@@ -58,3 +59,18 @@ def test_the_access_table_says_whose_blocks_it_counts(
     preset = small_preset(**{"model.transformer_blocks": blocks})
     table = accesses(memory_accesses(preset, kept, num_blocks), preset.model.d_model)
     assert caption in table.caption
+
+
+def test_times_are_rounded_in_units_that_people_read() -> None:
+    time = {"device": "cpu", "is_lower_bound": False, "reason": "timed here"}
+    arms = [
+        {"scheme": "slow", "time": {**time, "step_seconds": 1460.0, "run_seconds": 2.92e6}},
+        {"scheme": "quick", "time": {**time, "step_seconds": 0.114, "run_seconds": 228.0}},
+    ]
+    plan = {"schedule": {"steps": 2000}}
+    notice = run_time(plan, arms)
+    assert notice is not None
+    assert notice.lines == (
+        "slow: about 33d 19h, 2,000 steps of 24m 20s, timed here",
+        "quick: about 3m 48s, 2,000 steps of 0.11s, timed here",
+    )

@@ -22,7 +22,7 @@ def test_a_finished_run_is_removed_with_everything_in_it(tmp_path: Path) -> None
     run = ended(tmp_path, "old")
     (run.checkpoints_folder / "step-000001").mkdir()
     (run.checkpoints_folder / "step-000001" / "model.safetensors").write_bytes(b"x" * 5000)
-    assert size_bytes(run) > 5000
+    assert size_bytes(run.path) > 5000
     remove_run(run)
     assert list(tmp_path.iterdir()) == []
 

@@ -44,7 +44,7 @@ def test_a_run_costs_its_tokens_its_evaluations_and_its_start() -> None:
 
 def test_too_few_minutes_are_refused_with_how_many_are_needed() -> None:
     runs = [TimedRun(1e-2, 0)] * 4
-    with pytest.raises(UserError, match="1 minutes buy 0 steps for each of 4 runs") as caught:
+    with pytest.raises(UserError, match="1 minute buys 0 steps for each of 4 runs") as caught:
         tokens_for_minutes(1, runs, 1, tokens_per_step=1000)
     needed = 4 * (OVERHEAD_SECONDS + FEWEST_STEPS * 10) / 60
     assert caught.value.faults[0].expected == f"at least {int(-(-needed // 1))} minutes"
@@ -59,3 +59,10 @@ def test_timed_cells_are_the_extremes_and_the_middle() -> None:
 def test_time_between_timed_depths_is_on_a_straight_line() -> None:
     timed = {4: 1.0, 8: 3.0, 16: 4.0}
     assert [interpolated(timed, depth) for depth in (2, 4, 6, 8, 12, 16, 30)] == [1.0, 1.0, 2.0, 3.0, 3.5, 4.0, 4.0]
+
+
+def test_one_minute_is_said_in_the_singular() -> None:
+    run = TimedRun(1e-9, 0)
+    with pytest.raises(UserError) as caught:
+        tokens_for_minutes(1e-9, [run], 1, tokens_per_step=1000)
+    assert caught.value.faults[0].expected == "at least 1 minute"

@@ -11,6 +11,7 @@ import pytest
 
 from attnres_cli import discovery
 from attnres_cli.sweep.execution import Execute, Job, JobResult, Slot, Stop, stopping_on_signals, usable_cores
+from attnres_cli.train.stopping import HANG_UP
 
 EXECUTORS = discovery.names("sweep.executors")
 # An executor that gives each job its own process; the serial one shares this one, which a test must not end.
@@ -172,6 +173,26 @@ def test_signals_become_requests_and_handlers_come_back() -> None:
         os.kill(os.getpid(), signal.SIGINT)
     assert stop.at_once
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.skipif(HANG_UP is None, reason="needs SIGHUP")
+def test_a_closed_terminal_asks_for_the_next_safe_point_however_often_it_says_so() -> None:
+    assert HANG_UP is not None
+    stop = Stop()
+    with stopping_on_signals(stop):
+        assert not stop.requested
+        os.kill(os.getpid(), HANG_UP)
+        os.kill(os.getpid(), HANG_UP)
+        assert stop.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not stop.at_once
+    before = signal.signal(HANG_UP, signal.SIG_IGN)
+    try:
+        with stopping_on_signals(stop := Stop()):
+            os.kill(os.getpid(), HANG_UP)
+        assert not stop.requested
+    finally:
+        signal.signal(HANG_UP, before)
 
 
 def test_usable_cores_is_positive() -> None:

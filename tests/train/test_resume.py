@@ -20,6 +20,7 @@ from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.train.evaluation import Evaluation
 from attnres_cli.train.events import Event, Started, Stepped
 from attnres_cli.train.loop import train
+from attnres_cli.train.stopping import HANG_UP, StopRequest, stop_signals
 from tests import forked
 from tests.small import small_preset
 
@@ -243,8 +244,8 @@ def wait_for_step(run: RunDirectory, step: int, process: subprocess.Popen[str]) 
         raise AssertionError(process.communicate())
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_with_a_checkpoint_and_exit_code_130(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", stop_signals())
+def test_a_signal_stops_with_a_checkpoint_and_exit_code_130(tmp_path: Path, number: int) -> None:
     process = start(tmp_path, *LONG, "--name", "long")
     run = RunDirectory(tmp_path / "runs" / "long")
     wait_for_step(run, 3, process)
@@ -254,6 +255,29 @@ def test_a_signal_stops_with_a_checkpoint_and_exit_code_130(tmp_path: Path, numb
     assert stderr.strip().splitlines()[-1] == "resume with: attnres train --resume runs/long"
     assert run.status == "interrupted"
     assert json.loads((run.checkpoints()[-1] / "state.json").read_text())["step"] == run.read_state()["step"]
+
+
+@pytest.mark.skipif(HANG_UP is None, reason="needs SIGHUP")
+def test_a_closed_terminal_is_no_sign_of_impatience() -> None:
+    """It says so twice, and whoever stops the run then as well ends no process at once."""
+    assert HANG_UP is not None
+    with StopRequest() as stop:
+        for number in (HANG_UP, HANG_UP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+            assert stop.requested
+
+
+@pytest.mark.skipif(HANG_UP is None, reason="needs SIGHUP")
+def test_a_run_that_was_started_to_outlive_its_terminal_does() -> None:
+    assert HANG_UP is not None
+    before = signal.signal(HANG_UP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), HANG_UP)
+            assert not stop.requested
+        assert signal.getsignal(HANG_UP) is signal.SIG_IGN
+    finally:
+        signal.signal(HANG_UP, before)
 
 
 def test_killed_at_any_instant_it_goes_on(tmp_path: Path) -> None:

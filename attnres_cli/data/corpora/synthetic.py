@@ -91,23 +91,24 @@ class Config(DataConfig):
         """The task is possible, and a document fits into a sequence."""
         if self.task != "copy" and self.length > self.symbols:
             message = f"length = {self.length} different keys out of symbols = {self.symbols} don't exist."
-            yield Complaint("length", message, f"at most {self.symbols}")
+            yield Complaint("length", message, f"at most {self.symbols}", ("symbols",))
         if self.task != "copy" and self.resolved_questions > self.length:
             message = f"questions = {self.questions} is more than there are pairs."
-            yield Complaint("questions", message, f"at most length = {self.length}")
+            yield Complaint("questions", message, f"at most length = {self.length}", ("length",))
         if self.task == "hops" and self.hops >= self.length:
             message = f"{self.hops} hops come round a cycle of length = {self.length}."
-            yield Complaint("hops", message, f"at most {self.length - 1}")
+            yield Complaint("hops", message, f"at most {self.length - 1}", ("length",))
         if self.fewest_hops is not None and self.fewest_hops > self.hops:
             message = f"fewest_hops = {self.fewest_hops} is more than hops = {self.hops}."
-            yield Complaint("fewest_hops", message, f"at most hops = {self.hops}")
+            yield Complaint("fewest_hops", message, f"at most hops = {self.hops}", ("hops",))
         if self.pair_tokens and self.symbols > MOST_PAIRED_SYMBOLS:
             message = f"symbols = {self.symbols} make {self.symbols**2:,} pairs, a token each."
-            yield Complaint("symbols", message, f"at most {MOST_PAIRED_SYMBOLS} beside pair_tokens = true")
+            expected = f"at most {MOST_PAIRED_SYMBOLS} beside pair_tokens = true"
+            yield Complaint("symbols", message, expected, ("pair_tokens",))
         if self.document_tokens > preset.model.context_tokens:
             message = f"A document of {self.document_tokens} tokens does not fit into a sequence."
             expected = f"a multiple of {self.document_tokens}, or shorter documents (data.length, data.questions)"
-            yield Complaint("model.context_tokens", message, expected)
+            yield Complaint("model.context_tokens", message, expected, ("length", "questions"))
 
 
 def documents(config: Config, base_folder: Path) -> Iterator[TokenDocument]:

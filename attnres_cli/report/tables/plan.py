@@ -251,7 +251,7 @@ def _time(plan: Plan, arms: Sequence[Arm]) -> Notice | None:
         about = "at least" if time["is_lower_bound"] else "about"
         lines.append(
             f"{arm['scheme']}: {about} {duration(time['run_seconds'])}, {plan['schedule']['steps']:,} steps of "
-            f"{time['step_seconds']:.3g} s, {time['reason']}"
+            f"{duration(time['step_seconds'])}, {time['reason']}"
         )
     return Notice(f"Time on {arms[0]['time']['device']}, without validation", tuple(lines))
 

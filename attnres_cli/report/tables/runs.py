@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from attnres_cli.errors import UserError
-from attnres_cli.report.numbers import duration
+from attnres_cli.report.numbers import short_duration
 from attnres_cli.report.table import Cell, Column, Row, Table
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.files import Row as JsonRow
@@ -109,7 +109,7 @@ def _row(created: float, manifest: JsonRow, run: RunDirectory, root: Path, now: 
         "loss_nats": Cell(loss, failed=loss is None and broken),
         "created": Cell(
             datetime.fromtimestamp(created).astimezone().isoformat(timespec="seconds"),
-            text=duration(max(0.0, now - created)),
+            text=short_duration(max(0.0, now - created)),
         ),
         "scheme": _text(manifest.get("scheme")),
         "preset": _text(manifest.get("preset_name")),

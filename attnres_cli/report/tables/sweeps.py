@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from attnres_cli.report.document import Document
-from attnres_cli.report.numbers import duration
+from attnres_cli.report.numbers import short_duration
 from attnres_cli.report.table import Cell, Column, Row, Table
 
 # The name is the last column: it alone may be wider than the terminal, and can still be selected as one word.
@@ -68,6 +68,6 @@ def _row(sweep: Mapping[str, Any], now: float) -> Row:
 def _age(created: str | None, now: float) -> Cell:
     """The moment, shown as the time since."""
     try:
-        return Cell(created, text=duration(max(0.0, now - datetime.fromisoformat(str(created)).timestamp())))
+        return Cell(created, text=short_duration(max(0.0, now - datetime.fromisoformat(str(created)).timestamp())))
     except ValueError:
         return Cell(None)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attnres_cli.report.document import Document, Notice
+from attnres_cli.report.numbers import duration
 from attnres_cli.report.table import Cell, Column, Row, Table
 
 Payload = Mapping[str, Any]
@@ -16,7 +17,7 @@ def verify_study_document(payload: Payload) -> Document:
     links = payload["links"]
     failed = [link for link in links if link["status"] == "fails"]
     title = f"The chain from preset to verdict, on {payload['preset']}: {'FAILS' if failed else 'all hold'}"
-    count = f"{len(links) - len(failed)} of {len(links)} links hold; {payload['seconds'] / 60:.1f} minutes"
+    count = f"{len(links) - len(failed)} of {len(links)} links hold; {duration(payload['seconds'])}"
     kept = f"; runs kept: {', '.join(payload['groups'])}" if payload["groups"] else ""
     verdict = Notice(title, (count + kept,), "warning" if failed else "result")
     why = tuple(f"{link['check']}, {link['what']}: {link['detail']}" for link in failed)

@@ -32,6 +32,7 @@ class Config(ResidualConfig):
                     key,
                     f"{key} = {value} is more than the model's {blocks} transformer blocks: nothing would be averaged.",
                     f"1 to {blocks}",
+                    also=("model.transformer_blocks",),
                 )
 
 

@@ -40,7 +40,8 @@ class Config(ResidualConfig):
     def check(self, preset: Any) -> Iterator[Complaint]:
         d = preset.model.d_model
         if self.rank is not None and self.rank > d:
-            yield Complaint("rank", f"rank = {self.rank} is more than the model's width {d}.", f"1 to {d}")
+            message = f"rank = {self.rank} is more than the model's width {d}."
+            yield Complaint("rank", message, f"1 to {d}", ("model.d_model",))
 
 
 class Scheme(OneStream):

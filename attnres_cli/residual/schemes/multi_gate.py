@@ -46,12 +46,14 @@ class Config(BackendConfig):
                 f"num_streams = {self.num_streams} leaves none of the {sublayers} sublayers to be gated: the first "
                 "n - 1 outputs become streams.",
                 f"2 to {sublayers}",
+                also=("seeding", "model.transformer_blocks"),
             )
         elif self.gate_bias is None and first_gate_bias(sublayers - first_gated(self), self.num_streams) is None:
             yield Complaint(
                 "gate_bias",
                 f"The paper's formula gives no gate bias for {self.num_streams} streams and {sublayers} sublayers.",
                 "a number, such as -2.0",
+                also=("num_streams", "model.transformer_blocks"),
             )
 
 

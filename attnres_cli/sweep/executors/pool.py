@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch
+from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch, failure_of
 
 # How long a request to stop may go unnoticed.
 POLL_SECONDS = 0.25
@@ -177,8 +177,8 @@ def _result(run_job: RunJob, job: Job) -> JobResult:
         return run_job(job)
     except KeyboardInterrupt:
         return JobResult("interrupted", "stopped before the first safe point")
-    except Exception as error:  # a failed cell is a row, whatever went wrong
-        return JobResult("failed", f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return failure_of(error)
 
 
 def _leave_the_terminals_group() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch
+from attnres_cli.sweep.execution import Job, JobResult, RunJob, Slot, Stop, Watch, failure_of
 
 
 def execute(jobs: Sequence[Job], run_job: RunJob, *, slots: Sequence[Slot], watch: Watch, stop: Stop) -> None:
@@ -25,5 +25,5 @@ def _run(run_job: RunJob, job: Job) -> JobResult:
         return run_job(job)
     except KeyboardInterrupt:
         return JobResult("interrupted", "stopped before the first safe point")
-    except Exception as error:  # a failed cell is a row, whatever went wrong
-        return JobResult("failed", f"{type(error).__name__}: {error}")
+    except Exception as error:
+        return failure_of(error)
