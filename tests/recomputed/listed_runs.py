@@ -89,11 +89,12 @@ def short(count: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Whole seconds below 100, minutes below 100, hours below 48."""
-    for unit, size, limit in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 48)):
-        if seconds < limit * size:
-            return f"{int(seconds // size)}{unit}"
-    raise AssertionError(f"the material trains for {seconds} s")
+    """Two digits below ten seconds, whole seconds below a minute, minutes and seconds below an hour."""
+    assert 0.1 <= seconds < 3599, f"the material trains for {seconds} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f}".removesuffix(".0") + "s" if seconds >= 0.995 else f"{seconds:.2f}".rstrip("0") + "s"
+    minutes, rest = round(seconds) // 60, round(seconds) % 60
+    return f"{rest}s" if minutes == 0 else f"{minutes}m" if rest == 0 else f"{minutes}m {rest:02d}s"
 
 
 def bars(losses: Sequence[float | None], width: int) -> str:
