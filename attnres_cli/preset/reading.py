@@ -267,9 +267,7 @@ def _locate_parent(extends: str, kind: Kind, child: _File, notes: list[str]) -> 
         return path
     kind = "overlay" if child.path.parent.name in FOLDERS_OF_OVERLAYS else kind
     if kind == "overlay" and extends not in names("overlay") and extends in names("preset"):
-        kind = (
-            "preset" if is_partial(find(extends).path) else kind
-        )  # it lies in another folder, and is one all the same
+        kind = "preset" if is_partial(find(extends).path) else kind  # an overlay by its contents, in another folder
     entry = find(extends, kind, where=child.extends_where, below=child.path)
     if entry.shadowing_note and entry.place:  # of one that the child hides, the note about the child says it
         notes.append(entry.shadowing_note)

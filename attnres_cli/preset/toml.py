@@ -22,8 +22,6 @@ _PLAINER = {
     "Illegal character '\\r'": "A string is not closed on this line.",
     "Expected '=' after a key in a key/value pair": "A key needs an equals sign and a value.",
 }
-
-
 _GIVEN_TWICE = ("Cannot overwrite a value", "Cannot declare", "Duplicate inline table key")
 
 

@@ -15,10 +15,10 @@ from attnres_cli.report.arms import Arm
 from attnres_cli.report.compared_run import ComparedRun
 from attnres_cli.report.sweep_results import ENDED
 from attnres_cli.runs.files import json_or_nothing
+from attnres_cli.runs.lookup import SWEEP_FILE
 from attnres_cli.runs.shapes import SWEEP, misfit
 from attnres_cli.runs.state import STALE
 
-SWEEP_FILE = "sweep.json"
 CAN_GO_ON = ("interrupted", STALE)
 
 

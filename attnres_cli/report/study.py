@@ -15,8 +15,8 @@ from attnres_cli.analysis.paired import FEWEST_PAIRS, paired_difference
 from attnres_cli.analysis.power import pairs_needed, smallest_detectable
 from attnres_cli.report.sweep_results import Results, SweepDocument
 from attnres_cli.runs.files import json_or_nothing
+from attnres_cli.runs.lookup import SWEEP_FILE
 
-SWEEP_FILE = "sweep.json"
 ALPHA = 0.05
 SHOWN_DIGITS = 12
 Label = Literal["planned", "exploratory"]

@@ -14,7 +14,7 @@ from attnres_cli.report.watching_log import MetricsLog
 from attnres_cli.runs.directory import RunDirectory
 from attnres_cli.runs.fairness import Facts, facts_of
 from attnres_cli.runs.files import json_or_nothing
-from attnres_cli.runs.lookup import name_below
+from attnres_cli.runs.lookup import SWEEP_FILE, name_below
 from attnres_cli.runs.metrics import number
 from attnres_cli.runs.process import is_gone
 from attnres_cli.runs.state import ENDED, UNREADABLE
@@ -24,7 +24,6 @@ OVER = (*ENDED, GONE, UNREADABLE)
 # Folders are searched for new runs this often; the runs that are known are looked at every time.
 LOOK_AROUND_EVERY_SECONDS = 5.0
 RUN_FILES = ("state.json", "manifest.json")
-SWEEP_FILE = "sweep.json"
 
 
 class WatchedRun:

@@ -15,12 +15,13 @@ from typing import Protocol
 from attnres_cli import discovery
 from attnres_cli.errors import UserError
 from attnres_cli.runs.directory import RunDirectory
+from attnres_cli.runs.lookup import TRIALS_FOLDER
 from attnres_cli.runs.observed import observed_figures
 from attnres_cli.runs.state import beating
 from attnres_cli.sweep.execution import Execute, Job, JobResult, RunJob, Slot, Stop, stopping_on_signals
 from attnres_cli.sweep.job import train_job
 from attnres_cli.sweep.resolve import run_preset
-from attnres_cli.sweep.results import SETTLED, TRIALS, Run, RunStatus, Sweep, SweepDirectory
+from attnres_cli.sweep.results import SETTLED, Run, RunStatus, Sweep, SweepDirectory
 
 
 class Listener(Protocol):
@@ -229,7 +230,7 @@ def _run_directories(directory: SweepDirectory) -> Iterator[RunDirectory]:
 
 def _folders(directory: SweepDirectory) -> list[Path]:
     """Everything where a run may lie."""
-    trials = directory.path / TRIALS
+    trials = directory.path / TRIALS_FOLDER
     return [*sorted(directory.path.iterdir()), *(sorted(trials.iterdir()) if trials.is_dir() else ())]
 
 

@@ -19,14 +19,12 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from attnres_cli.errors import UserError, nearest_name
 from attnres_cli.runs.files import read_json, write_json
-from attnres_cli.runs.lookup import below_root, none_in
+from attnres_cli.runs.lookup import SWEEP_FILE, TRIALS_FOLDER, below_root, none_in
 from attnres_cli.runs.process import own_process
 from attnres_cli.runs.shapes import SWEEP, misfit
 from attnres_cli.runs.state import judged_status
 
 SCHEMA = "attnres.sweep/2"
-FILE_NAME = "sweep.json"
-TRIALS = "trials"
 
 RunStatus = Literal["planned", "running", "finished", "interrupted", "diverged", "failed"]
 # A run in one of these states has a result that stays: training it again would give the same one.
@@ -114,7 +112,7 @@ class Run:
     def name(self) -> str:
         """What its folder is called, unless that name is taken; a sweep of one cell leaves the cell out."""
         name = "-".join(part for part in (self.cell, self.arm, self.trial, f"s{self.seed}") if part)
-        return f"{TRIALS}/{name}" if self.trial else name
+        return f"{TRIALS_FOLDER}/{name}" if self.trial else name
 
     @property
     def title(self) -> str:
@@ -213,7 +211,7 @@ class SweepDirectory:
 
     @property
     def file_path(self) -> Path:
-        return self.path / FILE_NAME
+        return self.path / SWEEP_FILE
 
     @property
     def exists(self) -> bool:
@@ -303,7 +301,7 @@ def create_sweep_directory(directory: SweepDirectory) -> None:
 
 def list_sweeps(root: Path) -> list[SweepDirectory]:
     """Every sweep below `root`, by name; an absent root holds none."""
-    return [SweepDirectory(path.parent) for path in sorted(root.glob(f"*/{FILE_NAME}"))]
+    return [SweepDirectory(path.parent) for path in sorted(root.glob(f"*/{SWEEP_FILE}"))]
 
 
 def sweep_names(root: Path) -> list[str]:

@@ -81,9 +81,9 @@ def test_a_file_that_says_something_else_plans_nothing(tmp_path: Path, content: 
 
 def test_the_engine_writes_what_is_read_here(tmp_path: Path) -> None:
     """The names of the fields, held together with those of the engine."""
-    from attnres_cli.sweep.results import FILE_NAME, Arm, Run, Sweep
+    from attnres_cli.sweep.results import Arm, Run, Sweep, SweepDirectory
 
-    assert FILE_NAME == "sweep.json"
+    assert SweepDirectory(tmp_path).file_path == tmp_path / "sweep.json"
     assert {"label", "residual"} <= set(Arm.__dataclass_fields__)
     assert {"arm", "seed", "status", "cell", "digest", "folder", "trial"} <= set(Run.__dataclass_fields__)
     assert {"arms", "runs", "seeds", "planned_seeds", "cells"} <= set(Sweep.__dataclass_fields__)
